@@ -60,7 +60,7 @@ REFUSED = [
     ("plot IRIS --test test.csv --model m.vic -o iris.csv", "-o iris.csv: a picture is a .png"),
     ("embed iris.csv -o iris.csv", "-o iris.csv: this is the same file as DATA iris.csv. Name "
      "another file, such as -o iris-2.csv."),
-    ("embed iris.csv --model iris.csv", "--model iris.csv: this is the same file as DATA"),
+    ("embed iris.csv --model-out iris.csv", "--model-out iris.csv: this is the same file as DATA"),
     ("embed iris.csv --plot a.png -o a.png", "-o a.png: this is the same file as --plot a.png."),
     ("embed iris.csv --plot a.doc", "--plot a.doc: a picture is a .png, .svg or .pdf file."),
     ("transform m.vic iris.csv -o m.vic", "-o m.vic: this is the same file as MODEL m.vic."),

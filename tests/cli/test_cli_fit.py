@@ -36,11 +36,19 @@ def test_model_file_gives_what_the_library_gives(iris, run, run_json):
     np.testing.assert_allclose(places.iloc[:, 1:], expected.transform(test.iloc[:, :4]), rtol=1e-9)
     assert (places["species"] == test["species"]).all()
     done = run("predict", "m.vic", "test.csv", "--proba", "--label", "species")
-    guesses = frame_of(done.stdout)
+    whole = frame_of(done.stdout)
+    pd.testing.assert_frame_equal(whole.iloc[:, :5], test)
+    guesses = whole.iloc[:, 5:]
     assert (guesses["prediction"] == expected.predict(test.iloc[:, :4])).all()
     np.testing.assert_allclose(guesses.iloc[:, 1:].sum(axis=1), 1)
     accuracy = (guesses["prediction"] == test["species"]).mean()
-    assert f"accuracy: {accuracy:.4f}" in done.stderr
+    assert f"accuracy: {accuracy:.4g}" in done.stderr
+    assert "learnt from" not in done.stderr
+    alone = run("predict", "m.vic", "iris.csv", "--label", "species", "--only-prediction")
+    assert frame_of(alone.stdout).columns.tolist() == ["prediction"]
+    assert (
+        "Note: All of these rows are equal to rows that the model has learnt from" in alone.stderr
+    )
 
 
 def test_standard_input_and_output(iris, run):
@@ -105,7 +113,7 @@ def test_checkpoint_resumes_to_the_same_bits(iris, run):
 #: command lines, exit codes, and what the answer says; IRIS stands for the table and its label
 MISTAKES = [
     ("fit iris.csv --label specis", 1, "Did you mean 'species'?"),
-    ("fit iris.csv", 2, "--label: which column is nca to learn? iris.csv has sepal_length"),
+    ("fit iris.csv", 2, "Name the column to learn: --label COLUMN. iris.csv has sepal_length"),
     ("fit iriss.csv --label species", 1, "There is no file iriss.csv. Did you mean 'iris.csv'?"),
     ("fit IRIS --method ncaa", 2, "Did you mean 'nca'?"),
     ("fit IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
@@ -128,8 +136,10 @@ MISTAKES = [
     ("fit IRIS --method rca --checkpoint c", 2, "no iterations"),
     ("fit IRIS --resume none.vic", 1, "there is no such checkpoint"),
     ("fit IRIS -o no/where/m.vic", 1, "the folder no/where does not exist"),
-    ("fit iris.csv --label sepal_length", 1, "looks like numbers, not classes"),
-    ("fit IRIS --method mlkr", 1, "must hold finite numbers"),
+    ("fit IRIS --method mlkr", 1, "The labels y must be numbers for this method. Got 'setosa'."),
+    ("evaluate IRIS --method nca --task numbers", 2, "--task numbers: the methods learn classes."),
+    ("neighbours none.vic iris.csv", 1, "none.vic: there is no such model file"),
+    ("neighbors none.vic iris.csv", 1, "none.vic: there is no such model file"),
     ("transform iris.csv iris.csv", 1, "iris.csv: It is not a model file"),
     ("fit m.vic --label species", 1, "m.vic: this is a model file"),
     ("fit IRIS --dim two", 2, "not a valid whole number"),
@@ -138,7 +148,7 @@ MISTAKES = [
     ("embed . -o places.csv", 1, ". is a folder. Name a file."),
     ("plot IRIS -o a.doc", 1, ".png, .svg or .pdf"),
     ("plot IRIS --kind neighbour", 2, "Did you mean 'neighbors'?"),
-    ("evaluate iris.csv", 2, "--label: which column"),
+    ("evaluate iris.csv", 2, "Name the column to learn"),
     ("evaluate IRIS --set alphax=1", 2, "Did you mean 'alpha'?"),
     ("datasets wines", 1, "'wines' was not found"),
     ("report IRIS --images 8", 2, "such as 28x28"),
@@ -221,7 +231,7 @@ def test_a_table_as_people_have_it(tmp_path, monkeypatch, run, run_json):
     table.to_csv("t.csv", index=False)
     refused = run("fit", "t.csv", "--label", "kind", code=1)
     assert "Column 'id'" in refused.stderr
-    assert "--drop id" in refused.stderr
+    assert "\nFor example: vicinal fit t.csv --label kind --drop id" in refused.stderr
     told = run_json("fit", "t.csv", "--label", "kind", "--drop", "id", "--ordinal", "size=S,M,L",
                     "--set", "alpha=0.01", "--dim", "1")  # fmt: skip
     assert told["n_classes"] == 2

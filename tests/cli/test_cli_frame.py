@@ -41,7 +41,8 @@ def test_help_imports_only_click(words):
 ABSENT = [
     "fit none.csv", "fit here.csv --resume none.vic", "evaluate none.csv", "embed none.csv",
     "transform none.vic here.csv", "transform none.vic none.csv", "predict none.vic here.csv",
-    "info none.vic", "plot none.csv", "plot here.csv --model none.vic",
+    "neighbours none.vic here.csv", "info none.vic", "plot none.csv",
+    "plot here.csv --model none.vic",
     "plot here.csv --test none.csv", "report none.csv", "report here.csv --model none.vic",
     "report here.csv --test none.csv",
 ]  # fmt: skip
@@ -80,6 +81,12 @@ def test_help_lists_every_command_and_the_exit_codes(run):
             assert f"\n  {name} " in shown
     for code in ("0", "1", "2", "3", "4", "130", "141"):
         assert f"\n  {code} " in shown
+
+
+def test_nothing_but_the_name_shows_the_help():
+    done = subprocess.run([sys.executable, "-m", "vicinal"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nExit codes:\n" in done.stdout
 
 
 def test_near_command_is_named(run):

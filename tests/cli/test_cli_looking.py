@@ -50,7 +50,7 @@ def test_report_of_a_table_and_of_a_model(iris, run_json):
     told = run_json("report", "iris.csv", *QUICK, "--dim", "2", "--model-out", "m.vic")
     assert [score["learnt"] for score in told["scores"]].count(True) == 1
     assert "<html" in (iris / "report.html").read_text(encoding="utf-8")[:500]
-    words = ("--label", "species", "--model", "m.vic", "--title", "Flowers", "-o", "b.html")
+    words = ("--model", "m.vic", "--title", "Flowers", "-o", "b.html")  # it knows its label
     run_json("report", "iris.csv", *words, "--test", "test.csv")
     assert "Flowers" in (iris / "b.html").read_text(encoding="utf-8")
 
@@ -58,12 +58,16 @@ def test_report_of_a_table_and_of_a_model(iris, run_json):
 def test_embed_places_rows_and_draws_them(iris, run, run_json):
     pytest.importorskip("matplotlib")
     told = run_json("embed", "iris.csv", "--label", "species", "--set", "max_iter=20",
-                    "--plot", "p.png", "--model", "m.vic", "-o", "out.csv")  # fmt: skip
+                    "--plot", "p.png", "--model-out", "m.vic", "-o", "out.csv")  # fmt: skip
     assert told["iterations"] == 20
     places = pd.read_csv("out.csv")
     assert places.shape == (50, 3)
     assert (iris / "p.png").exists()
-    assert run_json("transform", "m.vic", "test.csv")["n_rows"] == 50
+    placed = run_json("embed", "test.csv", "--model", "m.vic")
+    assert placed["rows"] == run_json("transform", "m.vic", "test.csv")["rows"]
+    run("fit", "iris.csv", *QUICK, "-o", "nca.vic")
+    told = run_json("embed", "iris.csv", "--model", "nca.vic", "--set", "max_iter=20")
+    assert told["rows"] != pd.read_csv("out.csv").iloc[:, 1:].to_numpy().tolist()
 
 
 def test_parameters_with_options_of_their_own_may_be_set(iris, run_json):

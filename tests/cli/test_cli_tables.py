@@ -129,6 +129,36 @@ def test_dangerous_labels_are_predicted_and_scored(iris, run, run_json):
     assert "=SUM(A1)" in {row[1] for row in told[0]["rows"]}  # JSON holds text as it is
     run("fit", "safe.csv", *words, "-o", "n.vic")
     assert run("predict", "n.vic", "t.csv").stdout == run("predict", "m.vic", "t.csv").stdout
-    unsafe = run("predict", "m.vic", "t.csv", "--no-safe-cells")
+    unsafe = run("predict", "m.vic", "t.csv", "--no-safe-cells", "--only-prediction")
     assert "\n=SUM(A1)\n" in unsafe.stdout
     assert "Note: " not in unsafe.stderr
+
+
+def test_rows_without_a_label_are_left_out_and_numbers_are_learnt_as_numbers(iris, run, run_json):
+    table = pd.read_csv("iris.csv")
+    table["code"] = pd.Series(np.arange(50) % 2).where(np.arange(50) % 5 > 0)
+    table["price"] = np.where(np.arange(50) % 9, table["petal_length"].astype(str), "?")
+    table.to_csv("t.csv", index=False)
+    done = run("fit", "t.csv", "--label", "code", "--drop", "species,price", "-o", "m.vic")
+    assert "Note: 10 of 50 rows have no label and are left out." in done.stderr
+    told = run_json("info", "m.vic")["about"]
+    assert told["classes"] == [0, 1]  # not 0.0 and 1.0
+    assert told["target"] == "code"
+    done = run("fit", "t.csv", "--label", "code", "--strict-columns", "--drop", "price", code=1)
+    assert "has no value in 10 of 50 rows: line 2, line 7, line 12" in done.stderr
+    words = ("--label", "price", "--drop", "code,petal_length")
+    done = run("fit", "t.csv", *words, "-o", "m.vic")
+    assert "different numbers and is learnt as a number; --task classes" in done.stderr
+    assert run_json("info", "m.vic")["about"]["estimator"] == "MLKR"
+    told = run_json("predict", "m.vic", "t.csv", "--label", "price")
+    assert told["r2"] > 0.8
+    assert told["mean_absolute_error"] < 1
+    assert told["n_rows"] == 50
+
+
+def test_names_of_columns_may_be_quoted_or_occur_twice(tmp_path, recwarn):
+    (tmp_path / "t.csv").write_text("'a'\t'b'\t'a'\n1\t'x y'\t3\n2\tz\t4\n")
+    table = read_table(tmp_path / "t.csv")
+    assert table.X.columns.tolist() == ["a", "b", "a 2"]
+    assert table.X["b"].tolist() == ["x y", "z"]
+    assert "has several columns named 'a': column 3 is called 'a 2'" in str(recwarn[0].message)

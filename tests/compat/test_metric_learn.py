@@ -50,12 +50,12 @@ def fitted(name, **keywords):
 
 @each_class
 def test_has_the_signature_of_metric_learn(name):
-    """The same keywords, in the same order and with the same defaults; older ones come after."""
-    stored = STORED["signatures"][name]
+    """The same keywords, in the same order and with the same defaults; none that are deprecated."""
+    found = STORED["signatures"][name].items()
+    stored = {key: default for key, default in found if default != "deprecated"}
     parameters = inspect.signature(getattr(ml, name)).parameters
-    assert list(parameters)[: len(stored)] == list(stored)
+    assert list(parameters) == list(stored)
     assert {key: parameters[key].default for key in stored} == stored
-    assert all(p.default == "deprecated" for key, p in parameters.items() if key not in stored)
     made = getattr(ml, name)(**stored)
     assert clone(made).get_params() == made.get_params()
 
@@ -80,8 +80,6 @@ def test_fits_with_the_defaults_and_has_the_methods(name):
     np.testing.assert_allclose(model.pair_score(pairs), -distances)
     np.testing.assert_allclose([model.get_metric()(a, b) for a, b in pairs], distances)
     np.testing.assert_allclose(model.transform(X), X @ model.components_.T)
-    with pytest.warns(FutureWarning, match="score_pairs is deprecated: use pair_distance"):
-        np.testing.assert_array_equal(model.score_pairs(pairs), distances)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.components_, model.components_)
     with pytest.raises(NotFittedError):
@@ -182,26 +180,6 @@ def test_sdml_of_metric_learn_fails_and_ours_does_not():
     assert all("M" not in fit for fit in STORED["fits"] if fit["class"].startswith("SDML"))
     model = fitted("SDML")
     assert model.score(*told("SDML")) > 0.6
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "present", "value"),
-    [("LMNN", "k", "n_neighbors", 2), ("LMNN", "num_dims", "n_components", 2),
-     ("NCA", "num_dims", "n_components", 2), ("LFDA", "num_dims", "n_components", 2),
-     ("RCA_Supervised", "num_chunks", "n_chunks", 8),
-     ("ITML", "convergence_threshold", "tol", 0.1),
-     ("ITML_Supervised", "num_constraints", "n_constraints", 30),
-     ("MMC_Supervised", "num_constraints", "n_constraints", 30),
-     ("LSML_Supervised", "num_constraints", "n_constraints", 30),
-     ("MLKR", "A0", "init", "identity")],
-)  # fmt: skip
-def test_old_keywords_warn_and_mean_the_same(name, old, present, value):
-    seed = {"random_state": 0} if "random_state" in STORED["signatures"][name] else {}
-    with pytest.warns(FutureWarning, match=f"'{old}' parameter of {name} .* use '{present}'"):
-        model = getattr(ml, name)(**{old: value}, **seed).fit(*told(name))
-    expected = fitted(name, **{present: value}, **seed)
-    np.testing.assert_array_equal(model.components_, expected.components_)
-    assert getattr(model, old) == value  # the constructor's keyword is not changed
 
 
 @pytest.mark.parametrize(

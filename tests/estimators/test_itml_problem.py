@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vicinal.estimators import itml as module
-from vicinal.estimators._convex import barrier
 from vicinal.estimators.itml import itml_by_lbfgs, itml_by_projections
+from vicinal.solvers.factored import barrier
 
 _TIGHT = {"max_iter": 20_000, "tol": 1e-10}
 

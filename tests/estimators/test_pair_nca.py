@@ -16,7 +16,7 @@ from vicinal import PairNCA, starts
 from vicinal.callbacks import StopAfter
 from vicinal.core.types import Map
 from vicinal.engines import choose
-from vicinal.models.partners import PartnerModel
+from vicinal.models.soft import PartnerModel
 from vicinal.objectives import pair_nca
 from vicinal.targets import PairWeights
 

@@ -60,6 +60,7 @@ class Console:
     def __init__(self, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
         self.progress: bool | None = None  # None: if standard error is a terminal
+        self.words: list[str] = []  # the command line
         self.force = False  # whether files of another kind are replaced
         self.told: dict[str, Any] = {}  # the facts of the last result
         self.warned: set[str] = set()  # the categories of warnings

@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 
 import pandas as pd
 
@@ -67,15 +67,16 @@ def read_csv(
     names = sample[0] if header else [f"c{j + 1}" for j in range(len(sample[0]))]
     if safe:  # names alone: the values are texts only once the table has been read
         names, na = [_unguarded(part) for part in names], [*na, *map(_guarded, na)]
-    if header:
-        _check_names(names, name)
+    quotes = '"'
+    if header and all(len(part) > 1 and part[0] == part[-1] == "'" for part in names):
+        quotes, names = "'", [part[1:-1] for part in names]
+    names = _different([part.strip() or f"unnamed {j + 1}" for j, part in enumerate(names)], name)
     lines = Lines(text, sep, header)
     try:
         frame = pd.read_csv(
             io.StringIO(text), sep=sep, header=0 if header else None, index_col=False,
-            names=[part.strip() or f"unnamed {j + 1}" for j, part in enumerate(names)],
-            na_values=list(na), decimal=_decimal(sample, sep), skipinitialspace=True,
-            low_memory=False,
+            names=names, quotechar=quotes, na_values=list(na), decimal=_decimal(sample, sep),
+            skipinitialspace=True, low_memory=False,
         )  # fmt: skip
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         _check_lengths(lines, name, len(names))
@@ -243,15 +244,19 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _check_names(names: list[str], name: str) -> None:
-    """Refuse columns of the same name."""
-    for column, count in Counter(part.strip() for part in names).items():
-        if count > 1 and column:
-            places = [str(j + 1) for j, other in enumerate(names) if other.strip() == column]
-            raise ValueError(
-                f"{name} has {count} columns named {column!r}, the columns {', '.join(places)}. "
-                "Rename them, or use --no-header if the first line holds no names."
+def _different(names: list[str], table: str) -> list[str]:
+    """The names of columns, with a number where one occurs again."""
+    made: list[str] = []
+    for j, name in enumerate(names):
+        free = (f"{name} {number}" for number in count(2))
+        made.append(name if name not in made else next(new for new in free if new not in names))
+        if made[-1] != name:
+            warnings.warn(
+                f"{table} has several columns named {name!r}: column {j + 1} is called "
+                f"{made[-1]!r}.",
+                stacklevel=3,
             )
+    return made
 
 
 def _check_lengths(lines: Lines, name: str, n_columns: int) -> None:

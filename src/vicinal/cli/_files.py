@@ -125,7 +125,10 @@ class File(click.Path):
         if path.is_dir():
             raise Failure(f"{path} is a folder. Name a file.")
         if self.reads == "table" and path.suffix == ".vic":
-            raise Failure(f"{path}: this is a model file. Name a table, such as a .csv file.")
+            raise Failure(
+                f"{path}: this is a model file. Name a table here, such as a .csv file; plot, "
+                f"report and embed take the model as --model {shlex.quote(str(path))}."
+            )
         if not path.exists():
             others = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             raise Failure(_ABSENT[self.reads].format(path=path, near=near(path.name, others)))
@@ -175,6 +178,11 @@ class _Place:
         if None in folders:
             return first.parent == second.parent
         return os.path.samestat(*folders)  # type: ignore[arg-type]
+
+
+def same_file(first: str, second: str) -> bool:
+    """Whether two paths that can be read are one file."""
+    return "-" not in (first, second) and os.path.samefile(first, second)
 
 
 def check(context: click.Context, *, all_exist: bool = True) -> None:

@@ -16,17 +16,19 @@ from vicinal.learner.errors import near
 #: the commands, in the groups of the help, and the module of each group
 COMMANDS = {
     "Learn": ("fit", "evaluate", "embed"),
-    "Use a model": ("transform", "predict", "info"),
+    "Use a model": ("predict", "neighbours", "transform", "info"),
     "Look": ("plot", "report"),
     "More": ("demo", "datasets", "completion"),
 }
 _MODULES = {name: title.split()[0].lower() for title, names in COMMANDS.items() for name in names}
+_ALSO = {"neighbors": "neighbours"}  # other spellings
 
 EXAMPLES = """\
   vicinal demo
   vicinal evaluate data.csv --label species
   vicinal fit data.csv --label species --method nca --dim 2 -o model.vic
-  vicinal transform model.vic new.csv > embedded.csv
+  vicinal predict model.vic new.csv > predicted.csv
+  vicinal neighbours model.vic new.csv --table data.csv > nearest.csv
   vicinal report data.csv --label species -o report.html
 """
 
@@ -40,11 +42,10 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in _MODULES:
+        name = _ALSO.get(cmd_name, cmd_name)
+        if name not in _MODULES:
             return None
-        command: click.Command = getattr(
-            import_module(f"vicinal.cli.{_MODULES[cmd_name]}"), cmd_name
-        )
+        command: click.Command = getattr(import_module(f"vicinal.cli.{_MODULES[name]}"), name)
         return command
 
     def resolve_command(
@@ -52,7 +53,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name one that is spelt like it."""
         names = self.list_commands(ctx)
-        if args and args[0] not in names and not ctx.resilient_parsing:
+        if args and args[0] not in {*names, *_ALSO} and not ctx.resilient_parsing:
             ctx.fail(f"There is no command {args[0]!r}.{near(args[0], names)}")
         return super().resolve_command(ctx, args)
 
@@ -89,14 +90,16 @@ class Commands(click.Group):
         self, args: Any = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run the command line, and exit."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if args is None else args) or ["--help"]
         console = Console("--json" in words, quiet="--quiet" in words, debug="--debug" in words)
+        console.words = words
         extra.update(standalone_mode=False, obj=console)
         console.run(lambda: super(Commands, self).main(words, prog_name, **extra))
 
 
 def run_part(words: list[str], console: Console) -> Any:
     """Run a command inside another one; errors are left to the outer one."""
+    console.words = words
     return click.Group.main(vicinal, words, "vicinal", standalone_mode=False, obj=console)
 
 

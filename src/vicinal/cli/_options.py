@@ -213,6 +213,11 @@ LABEL = option(
     "The column to learn, by name or by position: 1 is the first, -1 the last.", metavar="COLUMN",
 )  # fmt: skip
 
+TASK = option(
+    "Table", "--task", Choice("task", ("classes", "numbers")), "What the label holds. Default: "
+    "numbers if some have fractions or more than 20 are different, else classes.",
+)  # fmt: skip
+
 SAFE_CELLS = option(
     "Table", "--safe-cells/--no-safe-cells", bool,
     "Write text that begins with = + - @ into a CSV file with an apostrophe before it, so that no "
@@ -242,6 +247,8 @@ COLUMNS = add_options(
     option("Columns", "--ordinal", str, "Use it as a category whose values have this order.",
            multiple=True, metavar="COLUMN=A,B,C"),
     option("Columns", "--text", str, "Use the words in it.", **_SOME),
+    option("Columns", "--strict-columns", bool, "Refuse a table of which something would be left "
+           "out or guessed."),
 )  # fmt: skip
 
 SET = option(
@@ -265,8 +272,9 @@ THREADS = option(
 )  # fmt: skip
 
 LEARNING = add_options(
+    TASK,
     option("Method", "--method", Choice("method", METHODS), "What to learn by; `vicinal fit --help`"
-           " lists all.", default="nca"),
+           " lists all. Default: nca, or mlkr if the label is a number."),
     option("Method", "--dim", Whole(1), "Dimensions to map to; 2 for a picture. Default: that of "
            "the method."),
     SET,

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from vicinal._atomic import replace_file
 from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
 from vicinal.learner.errors import near
-from vicinal.learner.targets import target_kind
+from vicinal.learner.pipeline import TableNote
+from vicinal.learner.targets import rows_without_label
 
 #: what readers say about files that are cut off, damaged, encrypted or of another kind
 _BROKEN = (
@@ -47,6 +48,10 @@ class Table:
         Where the table is from, for messages.
     lines : Lines or None
         Where its rows are in a text file.
+    rows : int array or None
+        The numbers of its rows in the file, if some were left out.
+    at : int
+        The position of the label among all columns.
     """
 
     X: pd.DataFrame
@@ -54,49 +59,83 @@ class Table:
     label: str | None
     name: str
     lines: Lines | None = None
+    rows: Array | None = None
+    at: int = 0
 
     def place(self, row: int) -> str:
         """Where a row is: "line 3" of a text file, else "row 1", counted from zero."""
+        row = row if self.rows is None else int(self.rows[row])
         return f"row {row}" if self.lines is None else f"line {self.lines.of(row)}"
 
-    def check_classes(self) -> None:
-        """Refuse a label column that holds no classes to learn; warn of classes of one row."""
+    @property
+    def truth(self) -> pd.Series | None:
+        """The label column with its name."""
+        return None if self.y is None else pd.Series(self.y, name=self.label)
+
+    def by_model(self, model: Any) -> Table:
+        """With the label that a model learnt, if no other was named and the table has it."""
+        name = getattr(model, "target_name_", None)
+        if self.y is not None or name not in self.X.columns:
+            return self
+        return _with_label(self.X, name, self.name, self.lines)
+
+    @property
+    def n_different(self) -> int:
+        """The number of different labels."""
+        return 0 if self.y is None else len(set(self.y.tolist()))
+
+    @property
+    def colours(self) -> Array | None:
+        """The labels for a picture: texts in place of those that are missing."""
+        if self.y is None or self.y.dtype.kind == "f":
+            return self.y
+        empty = rows_without_label(self.y)
+        return np.where(empty, "no label", self.y.astype(str)) if empty.any() else self.y
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """All columns, the label in its place."""
+        if self.y is None or self.label is None:
+            return self.X
+        whole = self.X.copy()
+        whole.insert(min(self.at, whole.shape[1]), self.label, self.y)
+        return whole
+
+    def labelled(self, strict: bool) -> Table:
+        """The rows that have a label; with ``strict`` others are refused."""
         if self.y is None:
-            return
-        labels = self.y.astype(str)
-        classes, counts = np.unique(labels, return_counts=True)
+            return self
+        empty = rows_without_label(self.y)
+        n, rows = int(empty.sum()), np.flatnonzero(~empty)
+        if not n:
+            return self
+        where = f"--label: column {self.label!r} of {self.name}"
+        if strict or not len(rows):
+            places = ", ".join(map(self.place, np.flatnonzero(empty)[:5])) + (
+                ", …" if n > 5 else ""
+            )
+            raise ValueError(f"{where} has no value in {n} of {len(empty)} rows: {places}.")
+        warnings.warn(
+            f"{n} of {len(empty)} rows have no label and are left out.", TableNote, stacklevel=2
+        )
+        y = self.y[rows]
+        if y.dtype.kind == "f" and (y == np.floor(y)).all() and (abs(y) < 2**53).all():
+            y = y.astype(np.int64)  # as pandas would have read them, but for the gaps
+        return replace(self, X=self.X.iloc[rows].reset_index(drop=True), y=y, rows=rows)
+
+    def check_classes(self) -> None:
+        """Refuse a label column that holds no classes to learn."""
+        assert self.y is not None
+        classes = np.unique(self.y.astype(str))
         label = f"--label: column {self.label!r} of {self.name}"
         if len(classes) < 2:
             raise ValueError(
                 f"{label} has one class only, {str(classes[0])!r}. Choose another column."
             )
-        identifiers = len(classes) > _MANY and 2 * len(classes) > len(labels)
-        if identifiers or target_kind(self.y) == "numbers":
-            n = f"{len(classes)} different values in {len(labels)} rows"
-            what, hint = "identifiers", ""
-            if self.y.dtype.kind in "iuf":
-                what, hint = "numbers", " Use --method mlkr or nca-regressor to predict numbers."
-            raise ValueError(f"{label} looks like {what}, not classes: {n}.{hint}")
-        single = classes[counts == 1].tolist()
-        if single:
-            row = int(np.argmax(labels == single[0]))
-            more = f", as {len(single) - 1} other classes have" if len(single) > 1 else ""
-            warnings.warn(
-                f"Class {single[0]!r} has one row ({self.place(row)}){more}: there is nothing to "
-                "learn from it, and no other row to test it with.",
-                stacklevel=2,
-            )
-
-    def check_numbers(self) -> None:
-        """Refuse a label column that holds something other than finite numbers."""
-        if self.y is None:
-            return
-        numbers = np.asarray(pd.to_numeric(self.y, errors="coerce"), dtype=np.float64)
-        for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
+        if len(classes) > _MANY and 2 * len(classes) > len(self.y):
             raise ValueError(
-                f"--label: column {self.label!r} of {self.name} must hold finite numbers for "
-                f"this method. Got {self.y.tolist()[row]!r} in {self.place(row)}. Use --na to read "
-                "a text as missing, or a method that learns classes, such as --method nca."
+                f"{label} looks like identifiers, not classes: {len(classes)} different values in "
+                f"{len(self.y)} rows. Choose another column."
             )
 
 
@@ -206,7 +245,7 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     codes = arrays.get("class_names", np.array([]))
     if len(codes) and target.dtype.kind in "iu" and 0 <= target.min() <= target.max() < len(codes):
         target = codes[target].astype(object)
-    return _checked_label(Table(frame, target, str(key), name))
+    return Table(frame, target, str(key), name, at=X.shape[1])
 
 
 def _with_label(
@@ -224,7 +263,8 @@ def _with_label(
     values = frame[target]
     if values.dtype.kind not in "biuf" or not isinstance(values.dtype, np.dtype):
         values = values.astype(object)
-    return _checked_label(Table(rest, values.to_numpy(), target, name, lines))
+    at = frame.columns.tolist().index(target)
+    return Table(rest, values.to_numpy(), target, name, lines, at=at)
 
 
 def _find(columns: list[str], label: str | int, name: str) -> str:
@@ -240,19 +280,6 @@ def _find(columns: list[str], label: str | int, name: str) -> str:
         f"--label: {name} has no column {text!r}.{near(text, columns)} It has {n} columns: "
         f"{listed}; a number is a position, from 1 to {n}, or -1 for the last.{one}"
     )
-
-
-def _checked_label(table: Table) -> Table:
-    """Refuse missing labels."""
-    assert table.y is not None
-    rows = np.flatnonzero(pd.isna(table.y)).tolist()
-    if rows:
-        places = ", ".join(map(table.place, rows[:5])) + (", …" if len(rows) > 5 else "")
-        raise ValueError(
-            f"--label: column {table.label!r} of {table.name} has no value in {len(rows)} rows: "
-            f"{places}. Remove these rows from the file."
-        )
-    return table
 
 
 def write_table(target: str | Path, frame: pd.DataFrame, *, safe: bool = True) -> None:

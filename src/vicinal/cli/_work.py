@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +32,43 @@ def read(data: str, options: dict[str, Any]) -> Table:
     )  # fmt: skip
 
 
-def no_label(table: Table, method: str) -> click.UsageError:
+def read_labelled(data: str, options: dict[str, Any], model: Any = None) -> Table:
+    """The rows of a table that have a label, if one is named, or known to the model."""
+    return read(data, options).by_model(model).labelled(options["strict_columns"])
+
+
+def no_label(table: Table) -> click.UsageError:
     """The error for a table without a label column."""
     return click.UsageError(
-        f"--label: which column is {method} to learn? {table.name} has {listed(table.X)}."
+        f"Name the column to learn: --label COLUMN. {table.name} has {listed(table.X)}."
     )
 
 
-def is_number(y: Any) -> bool:
-    """Whether a column holds numbers rather than classes: one that is not whole is there."""
-    return y.dtype.kind == "f" and bool((y % 1 != 0).any())
+def method_of(table: Table, options: dict[str, Any]) -> str:
+    """The method that was asked for, or the usual one for what the label holds."""
+    from vicinal.learner.targets import target_kind
+
+    if options["method"] is not None:
+        return str(options["method"])
+    if table.y is None:
+        raise no_label(table)
+    if (options["task"] or target_kind(table.y)) == "classes":
+        return "nca"
+    if options["task"] is None:
+        note_numbers(table)
+    return "mlkr"
+
+
+def note_numbers(table: Table) -> None:
+    """Say that the label is learnt as a number."""
+    from vicinal.learner.pipeline import TableNote
+
+    warnings.warn(
+        f"Column {table.label!r} holds {table.n_different} different numbers and is learnt as a "
+        "number; --task classes learns each as a class.",
+        TableNote,
+        stacklevel=2,
+    )
 
 
 def listed(items: Iterable[Any], most: int = 12) -> str:
@@ -117,7 +147,7 @@ def make_pipeline(table: Table, method: str, settings: dict[str, Any], **options
     return made.set_params(**{f"learn__{name}": value for name, value in apart.items()})
 
 
-def build(table: Table, options: dict[str, Any], **more: Any) -> Any:
+def build(table: Table, options: dict[str, Any], scaling: Any = "auto", **more: Any) -> Any:
     """The pipeline that the options describe; ``more`` are parameters with options of their own."""
     method = options["method"]
     settings = {**more, **settings_of(options, "time_budget", "early_stopping", *more)}
@@ -134,22 +164,17 @@ def build(table: Table, options: dict[str, Any], **more: Any) -> Any:
         if "early_stopping" not in known:
             raise click.UsageError(f"--early-stopping: {method} has no iterations to stop.")
         settings["early_stopping"] = True
-    if METHODS[method].target != "none" and table.y is None:
-        raise no_label(table, method)
-    check_target(table, METHODS[method].target)
+    target = METHODS[method].target
+    if target != "none" and table.y is None:
+        raise no_label(table)
+    if target not in ("none", "numbers"):
+        table.check_classes()
     with spoken_columns(table):
         return make_pipeline(
             table, method, settings, n_components=settings.pop("n_components", options["dim"]),
-            random_state=options["seed"], **column_options(table, options),
+            task=options.get("task"), random_state=options["seed"],
+            strict=options["strict_columns"], scaling=scaling, **column_options(table, options),
         )  # fmt: skip
-
-
-def check_target(table: Table, target: str) -> None:
-    """Refuse labels that do not suit what a method learns from."""
-    if target == "numbers":
-        table.check_numbers()
-    elif target != "none":
-        table.check_classes()
 
 
 def known_columns(model: Any, table: Table) -> Any:
@@ -177,18 +202,33 @@ def spoken_columns(table: Table) -> Iterator[None]:
     try:
         yield
     except ColumnError as error:
-        raise Failure(error.text(_spelt, table.place)) from error
+        raise Failure(error.text(_spelt, table.place) + _corrected(error)) from error
 
 
 def _spelt(name: str, column: Any, value: Any) -> str:
-    words = {"ordinal": f"--ordinal {column}=LOWEST,…,HIGHEST", "na": f"--na {value}"}
-    return words.get(name, f"--{name} {column}")
+    words = {"ordinal": f"{column}=LOWEST,…,HIGHEST", "na": str(value)}
+    return f"--{name} {shlex.quote(words.get(name, str(column)))}"
+
+
+def _corrected(error: ColumnError) -> str:
+    """The whole command with the first remedy for each column, if all have one."""
+    options = []
+    for each in (error, *error.others):
+        known = [
+            name for name, _ in each.remedies if not name.startswith("=") and name != "ordinal"
+        ]
+        options += [_spelt(known[0], each.column, each.value)] if known else []
+    context = click.get_current_context(silent=True)
+    if context is None or len(options) <= len(error.others):
+        return ""
+    words = shlex.join(["vicinal", *context.obj.words])
+    return f"\nFor example: {' '.join([words, *dict.fromkeys(options)])}"
 
 
 def fit(console: Console, pipeline: Any, table: Table, options: dict[str, Any]) -> Outcome:
     """Fit the pipeline as the options say."""
     with spoken_columns(table):
-        return learn(console, pipeline, table.X, table.y, options)
+        return learn(console, pipeline, table.X, table.truth, options)
 
 
 def save(pipeline: Any, path: Path) -> None:
@@ -249,11 +289,18 @@ def load_model(path: Path) -> Any:
     return vicinal.load(path)
 
 
+def mapped(model: Any, table: Table) -> Table:
+    """The rows of a table in the space that a model learnt."""
+    with spoken_columns(table):
+        Z = model.transform(known_columns(model, table))
+    return replace(table, X=places(model, Z, table, []))
+
+
 def places(model: Any, Z: Any, table: Table, keep: Sequence[str]) -> Any:
     """Places of the rows as a data frame, after the columns that are kept."""
     import pandas as pd
 
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = last_step(model)
     if hasattr(last, "get_feature_names_out"):
         names = [str(name) for name in last.get_feature_names_out()]
     else:
@@ -261,12 +308,16 @@ def places(model: Any, Z: Any, table: Table, keep: Sequence[str]) -> Any:
     return _beside(table, keep, pd.DataFrame(Z, columns=names))
 
 
+def last_step(model: Any) -> Any:
+    """The estimator of a model."""
+    return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
 def predicted(
-    model: Any, table: Table, proba: bool, keep: Sequence[str]
-) -> tuple[Any, tuple[str, float] | None]:
-    """Predictions as a data frame, and the name and value of their score if the truth is known."""
+    model: Any, table: Table, proba: bool, keep: Sequence[str] | None
+) -> tuple[Any, dict[str, float]]:
+    """Predictions as a data frame, and their scores if the truth is known."""
     import pandas as pd
-    from sklearn.metrics import accuracy_score, r2_score
 
     with spoken_columns(table):
         X = known_columns(model, table)
@@ -276,21 +327,38 @@ def predicted(
             shares = model.predict_proba(X)
             for name, share in zip(model.classes_, shares.T, strict=True):
                 frame[f"p({name})"] = share
-    name, measure = ("r2", r2_score)
-    if hasattr(model, "classes_"):
-        name, measure = ("accuracy", accuracy_score)
-    score = None if table.y is None else (name, float(measure(table.y, guesses)))
-    return _beside(table, keep, frame), score
+    scores = {} if table.y is None else _scores(table.y, guesses, hasattr(model, "classes_"))
+    return _beside(table, keep, frame), scores
 
 
-def _beside(table: Table, keep: Sequence[str], frame: Any) -> Any:
-    """The kept columns of the table, the label among them, and then the frame."""
+def _scores(y: Any, guesses: Any, classes: bool) -> dict[str, float]:
+    """The scores of the rows whose truth is known."""
+    from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
+
+    from vicinal.learner.targets import as_target, rows_without_label
+
+    known = ~rows_without_label(y)
+    if not known.any():
+        return {}
+    truth, guesses = as_target(y[known], "classes" if classes else "numbers"), guesses[known]
+    if not classes:
+        error = float(mean_absolute_error(truth, guesses))
+        return {"r2": float(r2_score(truth, guesses)), "mean_absolute_error": error}
+    if (truth.dtype.kind in "OU") != (guesses.dtype.kind in "OU"):
+        truth, guesses = truth.astype(str), guesses.astype(str)
+    return {"accuracy": float(accuracy_score(truth, guesses))}
+
+
+def _beside(table: Table, keep: Sequence[str] | None, frame: Any) -> Any:
+    """The kept columns of the table, the label among them, and then the frame; None keeps all."""
     import pandas as pd
 
-    whole = table.X
-    if table.label is not None:
-        whole = whole.assign(**{str(table.label): table.y})
-    kept = named_columns(keep, whole, "--keep")
+    whole = table.whole
+    kept = list(whole.columns) if keep is None else named_columns(keep, whole, "--keep")
+    twice = [name for name in kept if name in frame.columns]
+    if keep is None and twice:  # a table that was predicted before
+        warnings.warn(f"Column {twice[0]!r} of {table.name} is replaced.", stacklevel=2)
+        kept = [name for name in kept if name not in twice]
     return pd.concat([whole[kept].reset_index(drop=True), frame], axis=1)
 
 

@@ -62,7 +62,8 @@ def fit(console: Console, data: str, output: Path, strict: bool, **options: Any)
     DATA is a .csv, .tsv, .parquet or .npz file, or - for CSV on standard input. Categories, missing
     values and text are handled; the model file holds how. Ctrl-C keeps the best model so far.
     """
-    table = _work.read(data, options)
+    table = _work.read_labelled(data, options)
+    options["method"] = _work.method_of(table, options)
     pipeline = _work.build(table, options)
     outcome = _work.fit(console, pipeline, table, options)
     _work.save(pipeline, output)
@@ -88,6 +89,7 @@ vicinal evaluate data.csv --label species --json > scores.json
 """)
 @click.argument("data", type=_options.DATA_FILE)
 @_options.LABEL
+@_options.TASK
 @_options.FORMAT
 @_options.COLUMNS
 @add_options(
@@ -123,11 +125,14 @@ def evaluate(console: Console, data: str, **options: Any) -> None:
     """
     from vicinal.model_selection import compare_methods
 
-    table = _work.read(data, options)
+    table = _work.read_labelled(data, options)
     if table.y is None:
-        raise _work.no_label(table, "evaluate")
-    numbers = _learns_numbers(table, options["methods"])
+        raise _work.no_label(table)
+    numbers = _learns_numbers(table, options)
     columns = _work.column_options(table, options)
+    if options["strict_columns"]:
+        with _work.spoken_columns(table):
+            _work.make_pipeline(table, "rca", {}, strict=True, **columns)
     methods = _methods(table, numbers, columns, options)
     with (
         console.status() as show, thread_limit(options["threads"]), _work.spoken_columns(table),
@@ -143,15 +148,23 @@ def evaluate(console: Console, data: str, **options: Any) -> None:
     console.result(str(comparison), {"data": data, "label": table.label, **comparison.to_dict()})
 
 
-def _learns_numbers(table: Table, names: tuple[str, ...]) -> bool:
-    """Whether the label is a number: the methods say, or its values."""
-    targets = {METHODS[name].target for name in names if name in METHODS} - {"none"}
-    numbers = "numbers" in targets or (not targets and _work.is_number(table.y))
-    if numbers and targets - {"numbers"}:
+def _learns_numbers(table: Table, options: dict[str, Any]) -> bool:
+    """Whether the label is a number: the command line says, or the methods, or its values."""
+    from vicinal.learner.targets import target_kind
+
+    targets = {METHODS[name].target for name in options["methods"] if name in METHODS} - {"none"}
+    if "numbers" in targets and targets - {"numbers"}:
         raise click.UsageError(
             "--method: some of these learn numbers and others classes, so there is no common score."
         )
-    _work.check_target(table, "numbers" if numbers else "classes")
+    learnt = "numbers" if "numbers" in targets else "classes" if targets else None
+    if options["task"] and learnt not in (None, options["task"]):
+        raise click.UsageError(f"--task {options['task']}: the methods learn {learnt}.")
+    numbers = (options["task"] or learnt or target_kind(table.y)) == "numbers"
+    if not numbers:
+        table.check_classes()
+    elif not options["task"] and not learnt:
+        _work.note_numbers(table)
     return numbers
 
 
@@ -162,7 +175,7 @@ def _methods(
     from vicinal.model_selection._baselines import usual_rivals
 
     kind = "numbers" if numbers else "classes"
-    chosen: list[Any] = usual_rivals(kind, 0 if numbers else len(set(table.y)))
+    chosen: list[Any] = usual_rivals(kind, 0 if numbers else table.n_different)
     asked = dict.fromkeys(options["methods"]) or ["mlkr" if numbers else "nca"]
     parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     settings = _work.settings_of(options)
@@ -189,7 +202,8 @@ def _methods(
 vicinal embed data.csv > places.csv
 vicinal embed data.csv --label species --plot picture.png -o places.csv
 vicinal embed data.csv --k 1 --perplexity 50 --dim 3 -o places.parquet
-vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.csv
+vicinal embed data.csv --model-out picture.vic && vicinal embed new.csv --model picture.vic
+vicinal fit data.csv --label species && vicinal embed data.csv --model model.vic --plot learnt.png
 """)
 @click.argument("data", type=_options.DATA_FILE)
 @option(
@@ -199,6 +213,8 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
 @_options.FORMAT
 @_options.COLUMNS
 @add_options(
+    option("Method", "--model", _options.MODEL_FILE, "Place the rows with this model: in the "
+           "picture that it holds, or, if it is a metric, by the distances that it learnt."),
     option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=5),
     option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
            "at.", default=30.0, metavar="N"),
@@ -210,34 +226,50 @@ vicinal embed data.csv --model picture.vic && vicinal transform picture.vic new.
     _options.PROGRESS,
     _options.KEEP,
     option("Output", "--plot", File("picture"), "Draw the picture too: .png, .svg or .pdf."),
-    option("Output", "--model", File("model"), "Write a model file too, which places further "
+    option("Output", "--model-out", File("model"), "Write a model file too, which places further "
            "rows."),
     _options.OUTPUT_TABLE,
 )  # fmt: skip
 def embed(
-    console: Console, data: str, output: str, plot: Path | None, model: Path | None, **options: Any
-) -> int:
+    console: Console, data: str, output: str, plot: Path | None, model: Path | None,
+    model_out: Path | None, **options: Any,
+) -> int:  # fmt: skip
     """Place the rows of DATA in a plane, alike ones together, without labels (t-SNE, kt-SNE).
 
     Writes a table with the places of the rows. Ctrl-C keeps the places so far.
     """
+    if model is not None and model_out is not None:
+        raise click.UsageError("--model and --model-out: no model is learnt that could be written.")
     table = _work.read(data, options)
     options["method"] = "kt-sne"
-    pipeline = _work.build(table, options, k=options["k"], perplexity=options["perplexity"])
-    outcome = _work.fit(console, pipeline, table, options)
-    Z = pipeline.steps[-1][1].embedding_
+    fitted = None if model is None else _work.load_model(model)
+    outcome = None
+    if fitted is not None and hasattr(_work.last_step(fitted), "embedding_"):
+        pipeline = fitted
+        with _work.spoken_columns(table):
+            Z = pipeline.transform(_work.known_columns(pipeline, table))
+    else:
+        rows = table if fitted is None else _work.mapped(fitted, table)
+        scaling = "auto" if fitted is None else None
+        more = {name: options[name] for name in ("k", "perplexity")}
+        pipeline = _work.build(rows, options, scaling, **more)
+        outcome = _work.fit(console, pipeline, rows, options)
+        Z = _work.last_step(pipeline).embedding_
     keep = [*options["keep"], *([] if table.label is None else [table.label])]
     frame = _work.places(pipeline, Z, table, keep)
     if plot is not None:
         from vicinal.cli.look import display
 
         drawn = display("EmbeddingDisplay").from_embeddings(
-            {"kt-SNE": Z}, table.y, target_name=table.label
+            {"kt-SNE": Z}, table.colours, target_name=table.label
         )
         drawn.figure_.savefig(plot, dpi=150)
-    if model is not None:
-        _work.save(pipeline, model)
-    facts = {"data": data, "plot": plot, "model": model, **outcome.facts()}
+    if model_out is not None:
+        _work.save(pipeline, model_out)
+    facts = {"data": data, "plot": plot, "model": model_out or model}
+    facts |= {} if outcome is None else outcome.facts()
     _work.write(console, frame, output, data, options["safe_cells"], facts)
+    if outcome is None:
+        return OK
     console.say(outcome.words())
     return INTERRUPTED if outcome.interrupted else OK

@@ -93,14 +93,15 @@ class _Subject(NamedTuple):
 
 def _subject(console: Console, data: str, options: dict[str, Any]) -> _Subject:
     """The model of a file, or one that is learnt now, and its rows."""
-    table = _work.read(data, options)
+    model = None if options["model"] is None else _work.load_model(options["model"])
+    table = _work.read_labelled(data, options, model)
     X, y, X_test, y_test = table.X, table.y, None, None
     if options["test"] is not None:
-        test = _work.read(options["test"], options)
+        test = _work.read_labelled(options["test"], options, model)
         X_test, y_test = test.X, test.y
-    if options["model"] is not None:
-        model = _work.load_model(options["model"])
+    if model is not None:
         return _Subject(model, X, y, X_test, y_test, table.label)
+    options["method"] = _work.method_of(table, options)
     has_rank = "n_components" in METHODS[options["method"]].parameters()
     if not options["dim"] and has_rank and "n_components" not in dict(options["settings"]):
         options = {**options, "dim": 2}  # which can be drawn
@@ -159,7 +160,7 @@ def _draw(kind: str, of: _Subject, options: dict[str, Any]) -> Any:
 @_options.command("""
 vicinal report data.csv --label species -o report.html
 vicinal report data.csv --label species --method lmnn --model-out model.vic
-vicinal report train.csv --label species --model model.vic --test test.csv
+vicinal report train.csv --model model.vic --test test.csv
 vicinal report digits.csv --label digit --images 8x8 --title "Digits" -o digits.html
 """)
 @click.argument("data", type=_options.DATA_FILE)
@@ -199,9 +200,12 @@ def report(
     """
     from vicinal import report
 
-    table = _work.read(data, options)
-    held_out = None if test is None else _work.read(test, options)
-    pipeline = _work.build(table, options) if model is None else _work.load_model(model)
+    pipeline = None if model is None else _work.load_model(model)
+    table = _work.read_labelled(data, options, pipeline)
+    held_out = None if test is None else _work.read_labelled(test, options, pipeline)
+    if pipeline is None:
+        options["method"] = _work.method_of(table, options)
+        pipeline = _work.build(table, options)
     with watched(console, pipeline, options) as watch, _work.spoken_columns(table):
         made = report(
             pipeline, table.X, table.y, images=images, title=title, target_name=table.label,

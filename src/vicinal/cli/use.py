@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
-from vicinal.cli import _options, _work
+from vicinal.cli import _neighbours, _options, _work
 from vicinal.cli._console import Console, Failure
-from vicinal.cli._options import option
+from vicinal.cli._files import same_file
+from vicinal.cli._options import Whole, option
 from vicinal.cli._work import listed
+
+_SEEN = 0.1  # share of the rows from which on a score of rows that were learnt from is noted
 
 
 @_options.command("""
@@ -39,7 +42,7 @@ def transform(console: Console, model: Path, data: str, output: str, **options: 
 
 @_options.command("""
 vicinal predict model.vic new.csv > predicted.csv
-vicinal predict model.vic new.csv --proba --keep id -o predicted.parquet
+vicinal predict model.vic new.csv --proba --keep id,name -o predicted.parquet
 vicinal predict model.vic test.csv --label species
 """)
 @click.argument("model", type=_options.MODEL_FILE)
@@ -50,15 +53,23 @@ vicinal predict model.vic test.csv --label species
 )  # fmt: skip
 @_options.FORMAT
 @option("Output", "--proba", bool, "Add a column with the probability of each class.")
-@_options.KEEP
+@option(
+    "Output", "--keep", str, "Write only these columns of DATA beside the prediction. May be "
+    "repeated, or name several: --keep id,species. Default: all.", multiple=True, metavar="COLUMN",
+)  # fmt: skip
+@option("Output", "--only-prediction", bool, "Write none of the columns of DATA.")
 @_options.OUTPUT_TABLE
 def predict(
-    console: Console, model: Path, data: str, proba: bool, output: str, **options: Any
-) -> None:
+    console: Console, model: Path, data: str, proba: bool, output: str, only_prediction: bool,
+    **options: Any,
+) -> None:  # fmt: skip
     """Predict the class, or the number, of each row of DATA by a MODEL file.
 
-    Writes a table with a column 'prediction'. Without DATA, standard input is read.
+    Writes DATA with a further column 'prediction'. Without DATA, standard input is read. If DATA
+    holds the rows that the model learnt from, the score says little, and a note says so.
     """
+    if only_prediction and options["keep"]:
+        raise click.UsageError("--only-prediction and --keep contradict each other.")
     learner = _work.load_model(model)
     for method in ("predict", "predict_proba") if proba else ("predict",):
         if not hasattr(learner, method):
@@ -68,11 +79,72 @@ def predict(
                 "classes, or by mlkr or nca-regressor to predict numbers."
             )
     table = _work.read(data, options)
-    frame, score = _work.predicted(learner, table, proba, options["keep"])
-    facts = {} if score is None else {score[0]: score[1], "n_rows": len(frame)}
-    if score is not None:
-        console.say(f"{score[0]}: {score[1]:.4f} of {len(frame)} rows")
-    _work.write(console, frame, output, data, options["safe_cells"], facts)
+    keep = [] if only_prediction else options["keep"] or None
+    frame, scores = _work.predicted(learner, table, proba, keep)
+    facts: dict[str, Any] = {"n_rows": len(frame)} if scores else {}
+    if scores:
+        with _work.spoken_columns(table):
+            facts["seen"] = seen = _neighbours.share_learnt(learner, table)
+        if seen >= _SEEN:
+            console.note(
+                f"{'All' if seen == 1 else f'{seen:.0%}'} of these rows are equal to rows that the "
+                "model has learnt from, so that this score says little about new rows. Use "
+                "`vicinal evaluate`."
+            )
+        console.say(", ".join(f"{name}: {value:.4g}" for name, value in scores.items()))
+    _work.write(console, frame, output, data, options["safe_cells"], {**scores, **facts})
+
+
+@_options.command("""
+vicinal neighbours model.vic new.csv --k 3 > nearest.csv
+vicinal neighbours model.vic new.csv --table train.csv --show name,price --keep id
+vicinal neighbours model.vic new.csv --table train.csv --json
+""")
+@click.argument("model", type=_options.MODEL_FILE)
+@click.argument("queries", type=_options.DATA_FILE, default="-")
+@option("Search", "--k", Whole(1), "How many neighbours of each query.", default=5)
+@option(
+    "Search", "--table", _options.DATA_FILE, "The table to search and to show columns of, such as "
+    "the one that MODEL was fitted to. Default: the rows that MODEL keeps.",
+)  # fmt: skip
+@option(
+    "Search", "--label", str, "The column of --table with the label. Default: the one that MODEL "
+    "learnt.", metavar="COLUMN",
+)  # fmt: skip
+@_options.FORMAT
+@option(
+    "Output", "--show", str, "Show only these columns of --table. May be repeated, or name several."
+    " Default: all.", multiple=True, metavar="COLUMN",
+)  # fmt: skip
+@_options.KEEP
+@_options.OUTPUT_TABLE
+def neighbours(
+    console: Console, model: Path, queries: str, k: int, table: str | None, output: str,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Find the nearest training rows of each row of QUERIES, in the metric of a MODEL file.
+
+    Writes one line for each query and neighbour, nearest first: the numbers of both rows in their
+    tables, from 0; the learnt distance; the class of the neighbour, or its number; and columns of
+    --table. Without QUERIES, standard input is read. A row of QUERIES is no neighbour of itself if
+    --table is the same file.
+    """
+    learner = _work.load_model(model)
+    asked = _work.read(queries, {**options, "label": None})
+    if table is None:
+        if options["show"] or options["label"]:
+            raise click.UsageError("--show and --label are columns of --table TRAIN.csv.")
+        found = _neighbours.among_kept(learner, asked, k, model)
+        frame = found.frame(asked, options["keep"])
+    else:
+        searched = _work.read(table, options).by_model(learner)
+        found = _neighbours.among(learner, asked, searched, k, same_file(queries, table))
+        frame = found.frame(asked, options["keep"], searched, options["show"])
+    if console.as_json and output == "-":
+        rows = frame.astype(object).to_dict("records")
+        console.result("", {"model": model, "queries": queries, "k": k, "neighbors": rows})
+        return
+    _work.write(console, frame, output, queries, options["safe_cells"], {"model": model, "k": k})
 
 
 @_options.command("""
@@ -95,15 +167,17 @@ def info(console: Console, model: Path) -> None:
 def _words(facts: dict[str, Any]) -> str:
     """The facts for people: what is long is cut, and what is usual is left out."""
     about = facts["about"] or {}
-    loss = about.get("loss")
+    loss, out = about.get("loss"), about.get("left_out") or {}
     versions = (f"{name} {version}" for name, version in (facts["versions"] or {}).items())
     rows = {
         "model": f"{about.get('estimator', 'unknown')} ({facts['kind']}, format {facts['schema']})",
         "dimensions": _from_to(about),
         "iterations": about.get("n_iter"),
         "loss": f"{loss:.4g}" if isinstance(loss, int | float) else None,
+        "label": about.get("target"),
         "classes": listed(about.get("classes") or ()),
-        "columns": listed(about.get("feature_names_in") or ()),
+        "columns": listed(name for name in about.get("feature_names_in") or () if name not in out),
+        "left out": listed(f"{name} ({why})" for name, why in out.items()),
         "parameters": listed(_changed(about)),
         "written by": listed(versions),
         "size": f"{facts['bytes']:,} bytes, {len(facts['arrays'])} arrays",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,11 +20,6 @@ from vicinal.estimators._pairs import (
 )
 
 Init = str | ArrayLike
-Seed = int | np.random.RandomState | None
-#: rows, or a function from indices to rows
-Preprocessor = ArrayLike | Callable[[Array], ArrayLike] | None
-#: metric-learn's default of keywords that have been renamed
-DEPRECATED = "deprecated"
 #: what is copied from the fitted estimator, if it has it
 _COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "classes_",
            "threshold_", "bounds_", "_map")  # fmt: skip
@@ -34,30 +28,18 @@ _COPIED = ("components_", "n_features_in_", "feature_names_in_", "n_iter_", "cla
 class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
     """An estimator of vicinal under another library's keywords; not public.
 
-    ``fit`` resolves old names, warns of keywords without effect, and fits an estimator of vicinal,
+    ``fit`` warns of keywords without effect, and fits an estimator of vicinal,
     which it keeps as ``estimator_``.  Subclasses are dataclasses: their fields are the keywords.
     """
 
-    #: old name of a keyword -> its present name
-    _renamed: ClassVar[dict[str, str]] = {}
     #: keyword -> its default, and why another value has no effect
     _no_effect: ClassVar[dict[str, tuple[Any, str]]] = {}
     estimator_: BaseEstimator
 
     def _settings(self) -> dict[str, Any]:
-        """The keywords that have an effect, under their present names; warns of all others."""
+        """The keywords that have an effect; warns of all others."""
         # not get_params: the constructor of a subclass may have fewer keywords
         settings, name = dict(vars(self)), type(self).__name__
-        for old, present in self._renamed.items():
-            value = settings.pop(old, DEPRECATED)
-            if isinstance(value, str) and value == DEPRECATED:
-                continue
-            warn(
-                f"The {old!r} parameter of {name} has been renamed to {present!r} in metric-learn, "
-                f"and will be removed from vicinal.compat: use {present!r}.",
-                FutureWarning,
-            )
-            settings[present] = value
         for keyword, (default, why) in self._no_effect.items():
             value = settings.pop(keyword, default)
             if not (isinstance(value, type(default)) and value == default):
@@ -97,15 +79,6 @@ class Adapter(TupleLearnerMixin, LearntMetricMixin, BaseEstimator):
         """
         check_is_fitted(self, "components_")
         return super().transform(self._rows(X))
-
-    def score_pairs(self, pairs: ArrayLike) -> Array:
-        """Deprecated: call `pair_distance` for distances or `pair_score` for similarities."""
-        warn(
-            "score_pairs is deprecated: use pair_distance, which returns the same distances, or "
-            "pair_score for similarities.",
-            FutureWarning,
-        )
-        return self.pair_distance(pairs)
 
 
 def without_class(y: ArrayLike) -> Array:

@@ -10,15 +10,13 @@ from numpy.typing import ArrayLike
 
 from vicinal._validation import check_discrete, check_number, check_rows, check_seed, warn
 from vicinal.compat._adapter import (
-    DEPRECATED,
     Init,
-    Preprocessor,
     RowAdapter,
-    Seed,
     without_class,
 )
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Seed
 from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
+from vicinal.estimators._pairs import Preprocessor
 
 _TOL = 1e-5  # of vicinal, where metric-learn leaves the tolerance to SciPy
 
@@ -64,8 +62,6 @@ class NCA(RowAdapter):
     metric-learn; the scale of a start other than an array is chosen.
     """
 
-    _renamed: ClassVar = {"num_dims": "n_components"}
-
     init: Init = "auto"
     n_components: int | None = None
     max_iter: int = 100
@@ -73,7 +69,6 @@ class NCA(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_dims: int | str | None = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
@@ -95,7 +90,6 @@ class LMNN(RowAdapter):
     the loss of all rows there, and so is divided by their number.
     """
 
-    _renamed: ClassVar = {"k": "n_neighbors", "num_dims": "n_components"}
     _no_effect: ClassVar = {
         "learn_rate": (1e-7, "L-BFGS chooses the length of its steps"),
         "min_iter": (50, "the fit ends when it has converged"),
@@ -112,8 +106,6 @@ class LMNN(RowAdapter):
     preprocessor: Preprocessor = None
     n_components: int | None = None
     random_state: Seed = None
-    k: int | str | None = DEPRECATED
-    num_dims: int | str | None = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and class labels."""
@@ -138,8 +130,6 @@ class MLKR(RowAdapter):
     "identity" as in metric-learn.
     """
 
-    _renamed: ClassVar = {"num_dims": "n_components", "A0": "init"}
-
     n_components: int | None = None
     init: Init = "auto"
     tol: float | None = None
@@ -147,8 +137,6 @@ class MLKR(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_dims: int | str | None = DEPRECATED
-    A0: Init = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn the metric from rows (or indices into the preprocessor) and numbers."""
@@ -165,13 +153,10 @@ class LFDA(RowAdapter):
     (docs/migration.md), which are not repeated here: its map is another one.
     """
 
-    _renamed: ClassVar = {"num_dims": "n_components"}
-
     n_components: int | None = None
     k: int | None = None
     embedding_type: str = "weighted"
     preprocessor: Preprocessor = None
-    num_dims: int | str | None = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Compute the map from rows (or indices into the preprocessor) and class labels."""
@@ -193,11 +178,8 @@ class RCA(RowAdapter):
     shrunk, with a warning, where metric-learn's map has NaN.
     """
 
-    _renamed: ClassVar = {"num_dims": "n_components"}
-
     n_components: int | None = None
     preprocessor: Preprocessor = None
-    num_dims: int | str | None = DEPRECATED
 
     def fit(self, X: Any, chunks: ArrayLike) -> Self:
         """Compute the map from rows and the chunklet of each; -1 for rows in none."""
@@ -226,8 +208,6 @@ class RCA_Supervised(RCA):
     chunklet.  :class:`vicinal.RCA` takes labels without drawing chunklets.
     """
 
-    _renamed: ClassVar = {"num_dims": "n_components", "num_chunks": "n_chunks"}
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -235,16 +215,12 @@ class RCA_Supervised(RCA):
         chunk_size: int = 2,
         preprocessor: Preprocessor = None,
         random_state: Seed = None,
-        num_chunks: int | str | None = DEPRECATED,
-        num_dims: int | str | None = DEPRECATED,
     ) -> None:
         self.n_components = n_components
         self.n_chunks = n_chunks
         self.chunk_size = chunk_size
         self.preprocessor = preprocessor
         self.random_state = random_state
-        self.num_chunks = num_chunks
-        self.num_dims = num_dims
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw chunklets from the class labels, and compute the map."""

@@ -10,20 +10,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from vicinal.compat._adapter import (
-    DEPRECATED,
     Init,
     PairAdapter,
-    Preprocessor,
     QuadrupletAdapter,
     RowAdapter,
-    Seed,
     without_class,
 )
+from vicinal.core.types import Seed
 from vicinal.estimators import from_labels, itml, lsml, mmc, sdml
+from vicinal.estimators._pairs import Preprocessor
 
 _QUIET = {"verbose": (False, "the fit prints nothing")}
-_THRESHOLD = {"convergence_threshold": "tol"}
-_CONSTRAINTS = {"num_constraints": "n_constraints"}
 _NO_START = "the problem is convex, and is solved to a known gap without a start"
 _MMC_ALONE = {
     "init": ("identity", _NO_START),
@@ -59,7 +56,6 @@ class ITML(PairAdapter):
     percentiles are those of squared distances; metric-learn takes those of plain distances.
     """
 
-    _renamed: ClassVar = {**_THRESHOLD, "A0": "prior"}
     _no_effect: ClassVar = _QUIET
 
     gamma: float = 1.0
@@ -69,8 +65,6 @@ class ITML(PairAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    convergence_threshold: float | str = DEPRECATED
-    A0: Init = DEPRECATED
 
     def fit(
         self,
@@ -87,7 +81,6 @@ class ITML(PairAdapter):
 class ITML_Supervised(RowAdapter):
     """metric-learn's ITML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "prior"}
     _no_effect: ClassVar = _QUIET
 
     gamma: float = 1.0
@@ -98,9 +91,6 @@ class ITML_Supervised(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_constraints: int | str | None = DEPRECATED
-    convergence_threshold: float | str = DEPRECATED
-    A0: Init = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike, bounds: ArrayLike | None = None) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
@@ -121,7 +111,6 @@ class MMC(PairAdapter):
     similar pairs, so that the metrics have different scales.
     """
 
-    _renamed: ClassVar = {**_THRESHOLD, "A0": "init"}
     _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
     max_iter: int = 100
@@ -133,8 +122,6 @@ class MMC(PairAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    convergence_threshold: float | str = DEPRECATED
-    A0: Init = DEPRECATED
 
     def fit(
         self, pairs: ArrayLike, y: ArrayLike, calibration_params: dict[str, Any] | None = None
@@ -147,7 +134,6 @@ class MMC(PairAdapter):
 class MMC_Supervised(RowAdapter):
     """metric-learn's MMC from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar = {**_THRESHOLD, **_CONSTRAINTS, "A0": "init"}
     _no_effect: ClassVar = {**_QUIET, **_MMC_ALONE}
 
     max_iter: int = 100
@@ -160,9 +146,6 @@ class MMC_Supervised(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_constraints: int | str | None = DEPRECATED
-    convergence_threshold: float | str = DEPRECATED
-    A0: Init = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
@@ -211,7 +194,6 @@ class SDML(PairAdapter):
 class SDML_Supervised(RowAdapter):
     """metric-learn's SDML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar = _CONSTRAINTS
     _no_effect: ClassVar = _QUIET
 
     balance_param: float = 0.5
@@ -221,7 +203,6 @@ class SDML_Supervised(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_constraints: int | str | None = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw pairs from the class labels, and learn the metric."""
@@ -257,7 +238,6 @@ class LSML(QuadrupletAdapter):
 class LSML_Supervised(RowAdapter):
     """metric-learn's LSML from class labels; :class:`vicinal.FromLabels` is fitted."""
 
-    _renamed: ClassVar = _CONSTRAINTS
     _no_effect: ClassVar = {
         **_QUIET,
         "weights": (None, "quadruplets drawn at random have equal weights"),
@@ -271,7 +251,6 @@ class LSML_Supervised(RowAdapter):
     verbose: bool = False
     preprocessor: Preprocessor = None
     random_state: Seed = None
-    num_constraints: int | str | None = DEPRECATED
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Draw quadruplets from the class labels, and learn the metric."""

@@ -1,10 +1,10 @@
 """metric-learn's classes and keywords over vicinal's estimators.
 
 ``from vicinal.compat.metric_learn import LMNN`` in place of ``from metric_learn import LMNN``.  The
-classes have metric-learn's constructors, old keywords included, and its methods.  They learn from
-the columns as they are (``scaling=None``) and without a penalty, as metric-learn's do; the classes
-of :mod:`vicinal` scale the columns and choose a penalty, and are usually better.  docs/migration.md
-has a table of both, and says what differs.
+classes have metric-learn's constructors and methods, without those that it has deprecated.  They
+learn from the columns as they are (``scaling=None``) and without a penalty, as metric-learn's do;
+the classes of :mod:`vicinal` scale the columns and choose a penalty, and are usually better.
+docs/migration.md has a table of both, and says what differs.
 
 ===================  =====================================================================
 class here           fits

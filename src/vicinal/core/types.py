@@ -10,14 +10,23 @@ A part inherits its protocol, which has defaults for all that a part need not sa
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
+#: A table as scikit-learn takes it: an array, rows in a list, a DataFrame, or a sparse matrix.
+MatrixLike = ArrayLike | sp.spmatrix | sp.sparray
+#: A table that has been checked: dense or CSR.
+Matrix = Array | sp.csr_matrix | sp.csr_array
+Weights = ArrayLike | None
+File = str | os.PathLike[str]
+Seed = int | np.random.RandomState | None
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
 Fun = Callable[[Array, "Batch | None"], tuple[float, Array]]
 

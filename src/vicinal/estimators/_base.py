@@ -7,13 +7,15 @@ labels build on ``_classifier.py``.  See ``nca.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from vicinal import _clock
 from vicinal._features import SCALINGS
@@ -22,7 +24,7 @@ from vicinal._validation import check_bool, check_folds, check_number, check_opt
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import TimeUp
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, File, Matrix, MatrixLike, Weights, is_auto
 from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.method import BY_ROWS, Config, Data, Method, without_search
@@ -109,13 +111,19 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             "verbose": partial(check_number, low=0, integer=True, or_else=(True, False)),
         }
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+    def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
         """The validated rows of positive weight and their target; sets what the model refers to."""
         raise NotImplementedError
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None, **more: Any
-    ) -> Any:
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
+        **more: Any,
+    ) -> Self:
         """Validate, plan, learn, store: the sequence of every fit.
 
         ``more`` are arguments that the ``fit`` of one estimator takes, for its ``_check_data``.
@@ -176,7 +184,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                     warn_overfit(method, scores, self.get_params(deep=False))
         return self
 
-    def _report_ended(self, given: tuple[Any, Any, Any]) -> Any:
+    def _report_ended(self, given: tuple[Any, Any, Any]) -> Self:
         """Tell the callbacks that the fit of a checkpoint had ended: nothing is left to do."""
         X, y, metadata = given
         IterationReporter(self, X, y, max_iter=0, metadata=metadata).close()
@@ -249,8 +257,9 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self._choice = choice._replace(key=key)
         if choice.results:
             self.cv_results_ = choice.results
-        mapping: Any = problem.mapping
+        mapping = problem.mapping
         if is_auto(config.n_components):
+            assert mapping.with_rank is not None
             mapping = mapping.with_rank(choice.d)
         return problem.replace(mapping=mapping, alpha=choice.alpha)
 
@@ -287,7 +296,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
 
     def _store_result(
         self, data: Data, context: FitContext, result: FitResult, leaves: ResumeState | None
-    ) -> Any:
+    ) -> Mapping[str, float]:
         """Set the fitted attributes; return the facts of the last evaluation."""
         self.history_, self.rounds_ = result.history, result.rounds
         self.n_iter_ = max(1, result.n_iter)
@@ -306,7 +315,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self._resume = leaves.at(result.problem, result.state, result.path, context.record, cut)
         return facts
 
-    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+    def _store(self, X: Matrix, method: Method, problem: Problem, theta: Array) -> None:
         """Set the attributes that a fitted estimator needs."""
         self._map = fitted_map(problem.mapping, theta, problem.X, X.dtype)
         self._forget("components_", "_importances")
@@ -350,7 +359,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         results = vars(self).get("cv_results_")
         return None if results is None else float(np.max(results["mean_test_score"]))
 
-    def estimate_cost(self, X: Any, y: Any = None) -> Cost:
+    def estimate_cost(self, X: MatrixLike, y: ArrayLike | None = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
@@ -385,7 +394,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """Whether the fit chooses the number of voters."""
         return False
 
-    def _size(self, data: Data, method: Method, given: Any) -> Size:
+    def _size(self, data: Data, method: Method, given: MatrixLike) -> Size:
         """The size that determines the cost, from the rows as they were given."""
         size = size_of(data, method, is_auto(self.n_components))
         config = without_search(Config.of(self), method)
@@ -395,7 +404,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             searched_rows=ROWS if config.searches else 0,
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from vicinal._validation import (
     check_weights,
     shaped,
 )
-from vicinal.core.types import Array, is_auto
+from vicinal.core.types import Array, Matrix, MatrixLike, Target, Weights, is_auto
 from vicinal.estimators._base import MetricLearner
 from vicinal.fit.cost import PredictionCost, prediction_cost
 from vicinal.fit.method import Data, RowNumbers, drop_weightless_rows
@@ -32,7 +33,7 @@ from vicinal.models.votes import NeighbourModel
 from vicinal.targets import Labels
 
 
-def can_predict(estimator: Any) -> bool:
+def can_predict(estimator: BaseEstimator) -> bool:
     """True, or an error that says why there is nothing to predict; unknown before a fit."""
     model = estimator._model
     if not isinstance(model, MatchModel):
@@ -47,16 +48,16 @@ class NeighbourSearchMixin:
     """Predictions from training rows, ``kneighbors`` and ``kneighbors_graph``."""
 
     rule: str
-    n_neighbors: Any
+    n_neighbors: int | str | None
     #: allowed values of ``rule``
     _rule_names: ClassVar[tuple[str, ...]]
     #: allowed values of ``n_neighbors`` besides numbers
-    _voters: ClassVar[tuple[Any, ...]] = ("auto",)
+    _voters: ClassVar[tuple[str | None, ...]] = ("auto",)
     _map: Any
     _model: StoredRows
     _rows: RowNumbers
 
-    def _check_rows(self, X: Any) -> Any:
+    def _check_rows(self, X: MatrixLike) -> Matrix:
         check_is_fitted(self, "n_components_")
         return check_rows(self, X, reset=False)
 
@@ -81,7 +82,7 @@ class NeighbourSearchMixin:
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
         self._model.set_voters(self.n_neighbors)
 
-    def _embedded(self, X: Any) -> Array:
+    def _embedded(self, X: MatrixLike) -> Array:
         """Checked rows, embedded; applies the parameters of prediction."""
         X = self._check_rows(X)
         check_option(self, "rule", self._rule_names)
@@ -98,7 +99,10 @@ class NeighbourSearchMixin:
         return self.rule == "knn" and is_auto(self.n_neighbors)
 
     def kneighbors(
-        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+        self,
+        X: MatrixLike | None = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
     ) -> tuple[Array, Array] | Array:
         """The nearest training rows of each row, in the learnt metric, nearest first.
 
@@ -126,7 +130,10 @@ class NeighbourSearchMixin:
         return (distances, near) if return_distance else near
 
     def kneighbors_graph(
-        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+        self,
+        X: MatrixLike | None = None,
+        n_neighbors: int | None = None,
+        mode: str = "connectivity",
     ) -> sp.csr_matrix:
         """The nearest training rows of each row as a sparse matrix.
 
@@ -155,7 +162,30 @@ class NeighbourSearchMixin:
             (entries.ravel(), near.ravel(), ends), shape=(len(near), self._rows.total)
         )
 
-    def _nearest(self, X: Any, n_neighbors: int | None, caller: str) -> tuple[Array, Array]:
+    def training_labels(self, rows: Any) -> Array:
+        """The labels of training rows, or their numbers, as the model keeps them.
+
+        Parameters
+        ----------
+        rows : int array of any shape
+            Numbers of rows, as :meth:`kneighbors` returns them.
+
+        Returns
+        -------
+        labels : ndarray of the same shape, with further axes if y has several columns
+        """
+        check_is_fitted(self, "n_components_")
+        rows, numbers = np.asarray(rows), self._rows.numbers
+        if numbers is not None:
+            order = np.argsort(numbers)
+            rows = order[np.searchsorted(numbers, rows, sorter=order)]
+        return self._stored_labels()[rows]
+
+    def _stored_labels(self) -> Array:
+        """The label of each row of the model."""
+        raise NotImplementedError
+
+    def _nearest(self, X: MatrixLike, n_neighbors: int | None, caller: str) -> tuple[Array, Array]:
         Z = None if X is None else self._map.embed(self._check_rows(X))
         most = len(self._model.Z) - (Z is None)
         k: Any = n_neighbors
@@ -178,7 +208,7 @@ class NeighbourSearchMixin:
         return distances, near if numbers is None else numbers[near]
 
     @available_if(can_predict)
-    def estimate_predict_cost(self, X: Any) -> PredictionCost:
+    def estimate_predict_cost(self, X: MatrixLike) -> PredictionCost:
         """Estimate the memory and time of a prediction of X without starting it.
 
         Parameters
@@ -214,7 +244,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
     classes_: Array
     _model: NeighbourModel
 
-    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Any:
+    def _target(self, codes: Array, weight: Array | None, n_classes: int) -> Target:
         """The target of the objective."""
         return Labels(codes, weight, classes=np.arange(n_classes))
 
@@ -223,16 +253,19 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
         check_option(self, "rule", self._rule_names)
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+    def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
         check_label_types(y)
-        X, y = check_rows(self, X, y, ensure_min_samples=2)
-        weight = check_weights(sample_weight, len(y))
-        self._rows, X, y, weight = drop_weightless_rows(X, y, weight)
-        self.classes_, codes = check_classes(y, type(self).__name__)
+        X, labels = check_rows(self, X, y, ensure_min_samples=2)
+        weight = check_weights(sample_weight, len(labels))
+        self._rows, X, labels, weight = drop_weightless_rows(X, labels, weight)
+        self.classes_, codes = check_classes(labels, type(self).__name__)
         return Data(X, self._target(codes, weight, len(self.classes_)), self.classes_)
 
+    def _stored_labels(self) -> Array:
+        return self.classes_[self._model.labels.codes]
+
     @available_if(can_predict)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Class probabilities under the ``rule``: posterior of the model, or shares of the votes.
 
         Parameters
@@ -249,7 +282,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
             return self._model.probabilities(Z, self.rule)
 
     @available_if(can_predict)
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: MatrixLike) -> Array:
         """Natural logarithms of the class probabilities under the ``rule``.
 
         The posterior of NCA is computed in logarithms, so that classes far away are still told
@@ -269,7 +302,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
             return self._model.log_probabilities(Z, self.rule)
 
     @available_if(can_predict)
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """The class of highest probability under the ``rule``, or one drawn with them for "draw".
 
         Parameters
@@ -283,7 +316,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
         best = self._predicted(X)
         return self.classes_[best]
 
-    def _predicted(self, X: Any) -> Array:
+    def _predicted(self, X: MatrixLike) -> Array:
         """The positions of the predicted classes in ``classes_``."""
         P = self.predict_proba(X)
         return P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
@@ -297,7 +330,7 @@ def _drawn(P: Array, rng: np.random.RandomState) -> Array:
     return np.argmax(below > at[:, None], axis=1)
 
 
-def effective_n_neighbors(estimator: Any, X: Any = None) -> Array:
+def effective_n_neighbors(estimator: BaseEstimator, X: MatrixLike | None = None) -> Array:
     """Effective number of neighbours: exp of the entropy of a row's choice.
 
     It compares all pairs of rows, so it takes long if there are many: as long as a few
@@ -324,7 +357,7 @@ def effective_n_neighbors(estimator: Any, X: Any = None) -> Array:
         return estimator._model.effective_n_neighbors_of(estimator._map.embed(X))
 
 
-def local_n_neighbors(estimator: Any, X: Any) -> Array:
+def local_n_neighbors(estimator: BaseEstimator, X: MatrixLike) -> Array:
     """Number of training rows that vote on each row of X under ``n_neighbors="local"``.
 
     The effective number of neighbours at test time ([Goldberger2005]_ section 6): exp of the
@@ -347,12 +380,12 @@ def local_n_neighbors(estimator: Any, X: Any) -> Array:
         return estimator._model.local_n_neighbors(estimator._map.embed(X))
 
 
-def check_k(estimator: Any) -> None:
+def check_k(estimator: BaseEstimator) -> None:
     """Check ``k``, the number of rows in learning; ``n_neighbors`` is that of voters."""
     check_number(estimator, "k", 1, integer=True, or_else=(None,))
 
 
-def learnt_k(estimator: Any) -> int:
+def learnt_k(estimator: BaseEstimator) -> int:
     """The k to learn with: ``k``, else the number of voters, else the default.
 
     So a number given to one of the two parameters holds for both, as in other libraries.

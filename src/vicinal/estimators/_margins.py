@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import starts
-from vicinal._features import Features
 from vicinal._validation import check_number, warn
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, EvaluationSize
+from vicinal.core.types import Array, EvaluationSize, Matrix, Objective, Rows
 from vicinal.engines.cpu.impostors import KEPT, KEPT_SHARE, ONCE
 from vicinal.estimators._classifier import check_k
 from vicinal.fit.method import Coarse, Data
@@ -32,7 +32,7 @@ BATCH_ROWS = 1000  # of a batch, which embeds their target neighbours too
 START_ROWS = 300  # suffice: the scale is learnt too, and far from it every pair is an impostor
 
 
-def check_margins(estimator: Any, margins: tuple[str, ...] = ()) -> None:
+def check_margins(estimator: BaseEstimator, margins: tuple[str, ...] = ()) -> None:
     """Check the parameters of large margins; ``margins`` are the names that ``margin`` may have."""
     check_k(estimator)
     check_number(estimator, "mu", 0.0, open_ends=True)
@@ -40,7 +40,7 @@ def check_margins(estimator: Any, margins: tuple[str, ...] = ()) -> None:
     check_number(estimator, "refresh_targets", 1, integer=True, or_else=(None,))
 
 
-def largest_k(estimator: Any) -> int:
+def largest_k(estimator: BaseEstimator) -> int:
     """Largest number of target neighbours of a row: k, or fewer if all classes are small."""
     check_is_fitted(estimator, "n_components_")
     return estimator._model.k
@@ -63,9 +63,9 @@ class FindTargets:
     """
 
     k: int
-    rows: Callable[[Features, Array], Any]
+    rows: Callable[[Rows, Array], Matrix]
     margin: Callable[[Problem, Array], float]
-    finder: Any = None
+    finder: Callable[[Array], Callable[..., tuple[Array, Array]]] | None = None
 
     def __call__(self, problem: Problem, theta: Array | None = None) -> Problem:
         """The problem with target neighbours found in the input, or at theta."""
@@ -168,7 +168,12 @@ def no_coarse(problem: Problem, rng: np.random.RandomState) -> None:
 
 
 def make_model(
-    model: type[VotingModel], n_neighbors: Any, k: int, Z: Array, labels: Labels, objective: Any
+    model: type[VotingModel],
+    n_neighbors: int | str | None,
+    k: int,
+    Z: Array,
+    labels: Labels,
+    objective: Objective,
 ) -> VotingModel:
     """A model that votes with the k nearest rows, unless ``n_neighbors`` says otherwise."""
     # votes need the classes only: a fitted estimator should not hold the target neighbours
@@ -194,7 +199,7 @@ def warn_unusable_rows(data: Data, name: str, k: int, labels: Labels, plan: Plan
         )
 
 
-def rows_of(X: Any, rows: Array, sparse: bool = False) -> Any:
+def rows_of(X: Any, rows: Array, sparse: bool = False) -> Matrix:
     """Some rows, scaled; with ``sparse`` a sparse table stays sparse and is not centred."""
     if sparse and sp.issparse(X.X):
         part = X.take(rows).X.astype(np.float64)

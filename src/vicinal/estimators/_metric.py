@@ -7,19 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
 from vicinal._validation import check_pairs, check_rows, histograms, one_row, refuse_elsewhere
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Matrix, MatrixLike
 from vicinal.maps.fitted import FittedLinear
 from vicinal.storage.model import SaveMixin
 
 
-def _can_invert(estimator: Any) -> bool:
+def _can_invert(estimator: BaseEstimator) -> bool:
     """True, or an error that says why the learnt map has no inverse; unknown before a fit."""
     fitted = estimator._map
     if fitted is None or isinstance(fitted, FittedLinear):
@@ -33,7 +35,7 @@ class OnlyLinear:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, estimator: Any, owner: type) -> Any:
+    def __get__(self, estimator: BaseEstimator, owner: type) -> Any:
         if estimator is None:
             return self
         learnt = vars(estimator).get("_map")
@@ -64,7 +66,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _n_features_out(self) -> int:
         return self._map.n_components
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: MatrixLike) -> Array:
         """Embed rows: ``X @ components_.T`` where the map is linear.
 
         Parameters
@@ -81,7 +83,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return self._map.transform(X)
 
     @available_if(_can_invert)
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: MatrixLike) -> Array:
         """Rows that are embedded at given points; of all such rows, those nearest to the mean.
 
         A map of fewer components than features forgets directions: what comes back has the mean of
@@ -142,14 +144,14 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             return _metric_of(copy.deepcopy(self._map), self.n_features_in_)
         A = self.components_.copy()
 
-        def metric(u: Any, v: Any, squared: bool = False) -> float:
+        def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
             difference = A @ (one_row(u, A.shape[1], A.dtype) - one_row(v, A.shape[1], A.dtype))
             d2 = float(difference @ difference)
             return d2 if squared else d2**0.5
 
         return metric
 
-    def pair_distance(self, pairs: Any) -> Array:
+    def pair_distance(self, pairs: ArrayLike) -> Array:
         """Learnt distance of each pair.
 
         Parameters
@@ -169,11 +171,11 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             Z = self._map.transform(pairs[:, 1]) - self._map.transform(pairs[:, 0])
         return np.sqrt(np.einsum("ij,ij->i", Z, Z))
 
-    def pair_score(self, pairs: Any) -> Array:
+    def pair_score(self, pairs: ArrayLike) -> Array:
         """Minus the learnt distance of each pair: the higher, the more alike."""
         return -self.pair_distance(pairs)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -182,7 +184,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 def _metric_of(fitted: Any, n_features: int) -> Callable[..., float]:
     """The distance after a map that is not linear."""
 
-    def metric(u: Any, v: Any, squared: bool = False) -> float:
+    def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         Z = fitted.transform(np.stack([one_row(x, n_features, np.float64) for x in (u, v)]))
         d2 = float(np.sum((Z[0] - Z[1]) ** 2))
         return d2 if squared else d2**0.5
@@ -190,7 +192,7 @@ def _metric_of(fitted: Any, n_features: int) -> Callable[..., float]:
     return metric
 
 
-def feature_importances(estimator: Any) -> Array:
+def feature_importances(estimator: BaseEstimator) -> Array:
     r"""Share of each feature in the learnt metric; the shares add up to one.
 
     What the feature adds to the squared distance of two rows that differ by one deviation in
@@ -232,11 +234,11 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         return self.components_.shape[0]
 
-    def _check_rows(self, X: Any) -> Any:
+    def _check_rows(self, X: MatrixLike) -> Matrix:
         check_is_fitted(self, "components_")
         return histograms(check_rows(self, X, reset=False), self.normalize)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: MatrixLike) -> Array:
         """Map histograms to histograms of r bins: ``H @ components_.T``.
 
         Parameters
@@ -265,7 +267,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self, "components_")
         A, normalize = self.components_.copy(), bool(self.normalize)
 
-        def metric(u: Any, v: Any, squared: bool = False) -> float:
+        def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
             rows = np.stack([one_row(x, A.shape[1], A.dtype) for x in (u, v)])
             pair = histograms(rows, normalize) @ A.T
             d = float(chi2(pair[0], pair[1]))
@@ -273,7 +275,7 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         return metric
 
-    def pair_distance(self, pairs: Any) -> Array:
+    def pair_distance(self, pairs: ArrayLike) -> Array:
         """Learnt distance of each pair: the square root of χ² after the map, a metric.
 
         Parameters
@@ -291,11 +293,11 @@ class HistogramMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         H = histograms(pairs.reshape(-1, D), self.normalize) @ self.components_.T
         return np.sqrt(chi2(H[::2], H[1::2]))
 
-    def pair_score(self, pairs: Any) -> Array:
+    def pair_score(self, pairs: ArrayLike) -> Array:
         """Minus the learnt distance of each pair: the higher, the more alike."""
         return -self.pair_distance(pairs)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from vicinal import densities, maps, neighborhoods, solvers, starts
@@ -15,7 +17,7 @@ from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, Rows, is_auto
+from vicinal.core.types import Array, Matrix, MatrixLike, Pairs, Rows, Target, Weights, is_auto
 from vicinal.densities import Kernel
 from vicinal.fit.method import (
     ALPHAS,
@@ -32,7 +34,7 @@ from vicinal.fit.method import (
 from vicinal.fit.plan import Plan
 from vicinal.models.posterior import NCAModel
 from vicinal.models.soft import DistributionModel, MatchModel
-from vicinal.neighborhoods import mass_left_out
+from vicinal.neighborhoods import Neighborhood, mass_left_out
 from vicinal.neighborhoods.refresh import RefreshBackground, refresh_lists
 from vicinal.objectives import MatchLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches
@@ -44,7 +46,7 @@ SoftTarget = LabelDistributions | Matches
 SOFT = (LabelDistributions, Matches)
 
 
-def nca_method(estimator: Any, data: Data) -> Method:
+def nca_method(estimator: BaseEstimator, data: Data) -> Method:
     """The method of an NCA with these parameters, for labels or the soft target of the data."""
     name = type(estimator).__name__
     kernel = densities.resolve(estimator.kernel, name)
@@ -92,11 +94,11 @@ def learns_beta(kernel: Kernel) -> bool:
     return kernel.background and kernel.beta in ("em", "gradient")
 
 
-def _features(scaling: str | None, X: Any, target: Any, train: Array | None) -> Rows:
+def _features(scaling: str | None, X: Matrix, target: Target, train: Array | None) -> Rows:
     return make_rows(X, scaling, target.sample_weight)
 
 
-def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
+def _make_model(n_neighbors: int | str, Z: Array, labels: Labels, objective: Any) -> NCAModel:
     return NCAModel(Z, labels, n_neighbors, objective.kernel, objective.background)
 
 
@@ -109,7 +111,7 @@ def _refresh(kernel: Kernel, plan: Plan, seed: int) -> Refresh | None:
 
 
 def _left_out(
-    kernel: Kernel, Z: Array, target: Any, pairs: Any, references: Array | None
+    kernel: Kernel, Z: Array, target: Labels, pairs: Pairs, references: Array | None
 ) -> neighborhoods.LeftOut:
     """The share of the sums that the lists leave out."""
     if isinstance(target, SOFT):  # without classes, masses are weights
@@ -121,7 +123,7 @@ def _left_out(
     return mass_left_out(Z, codes, pairs, references, kernel, mass=mass, random_state=rng)
 
 
-def is_matrix(y: Any) -> bool:
+def is_matrix(y: ArrayLike | None) -> bool:
     """Whether y has two dimensions and two columns or more: label distributions."""
     try:
         shape = shaped(y).shape
@@ -131,7 +133,11 @@ def is_matrix(y: Any) -> bool:
 
 
 def soft_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, matches: Any
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike | None,
+    sample_weight: Weights,
+    matches: MatrixLike | None,
 ) -> tuple[Data, RowNumbers]:
     """Checked rows of positive weight with label distributions or matches, and their numbers."""
     if matches is not None:
@@ -139,7 +145,9 @@ def soft_rows(
     return _distributed_rows(estimator, X, y, sample_weight)
 
 
-def soft_data(estimator: Any, X: Any, y: Any, matches: Any) -> Data:
+def soft_data(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike | None, matches: MatrixLike | None
+) -> Data:
     """Rows, which are not checked, with their label distributions or matches."""
     owner = f"{type(estimator).__name__}.estimate_cost"
     if matches is not None:
@@ -148,7 +156,9 @@ def soft_data(estimator: Any, X: Any, y: Any, matches: Any) -> Data:
     return Data(X, target, np.arange(target.values.shape[1]))
 
 
-def soft_scores(estimator: Any, X: Any, y: Any, matches: Any) -> Array | None:
+def soft_scores(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike | None, matches: MatrixLike | None
+) -> Array | None:
     """How well each row is predicted, after a fit to matches or for label distributions.
 
     None for labels.
@@ -178,7 +188,7 @@ def soft_scores(estimator: Any, X: Any, y: Any, matches: Any) -> Array | None:
     return T[np.arange(len(Z)), estimator._predicted(X)]
 
 
-def check_labels(y: Any, owner: str) -> None:
+def check_labels(y: ArrayLike, owner: str) -> None:
     """Refuse label distributions."""
     if is_matrix(y):
         raise ValueError(
@@ -187,14 +197,14 @@ def check_labels(y: Any, owner: str) -> None:
         )
 
 
-def _distributions_of(y: Any, owner: str) -> LabelDistributions:
+def _distributions_of(y: MatrixLike, owner: str) -> LabelDistributions:
     """Label distributions as a target; the error says how to make them from something else."""
     T = check_array(y.toarray() if sp.issparse(y) else y, dtype=np.float64, input_name="y")
     return LabelDistributions(checked_distributions(T, f"The matrix y of {owner}"))
 
 
 def _distributed_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights
 ) -> tuple[Data, RowNumbers]:
     """Checked rows of positive weight with their label distributions, and their numbers."""
     name = type(estimator).__name__
@@ -216,13 +226,17 @@ def _distributed_rows(
     return Data(X, LabelDistributions(T, weight), classes), rows
 
 
-def _matches_of(matches: Any, shape: tuple[int, int], owner: str) -> Any:
+def _matches_of(matches: MatrixLike | None, shape: tuple[int, int], owner: str) -> Any:
     """Matches of a shape as a sparse array, entries in [0, 1]; the error names the parameter."""
     return checked_matches(matches, shape, f"The 'matches' parameter of {owner}")
 
 
 def _matched_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, matches: Any
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike | None,
+    sample_weight: Weights,
+    matches: MatrixLike | None,
 ) -> tuple[Data, RowNumbers]:
     """Checked rows of positive weight with their matches, and their numbers."""
     name = type(estimator).__name__
@@ -244,7 +258,9 @@ def _matched_rows(
     return Data(X, target), rows
 
 
-def _check_soft(estimator: Any, kernel: Kernel, neighbourhood: Any) -> None:
+def _check_soft(
+    estimator: BaseEstimator, kernel: Kernel, neighbourhood: Neighborhood | None
+) -> None:
     """Refuse, by name, what is defined for class labels alone."""
     name = type(estimator).__name__
 
@@ -270,7 +286,7 @@ def _check_soft(estimator: Any, kernel: Kernel, neighbourhood: Any) -> None:
         )
 
 
-def _soft_model(n_neighbors: Any, Z: Array, target: SoftTarget, objective: Any) -> Any:
+def _soft_model(n_neighbors: int | str, Z: Array, target: SoftTarget, objective: MatchLoss) -> Any:
     """The model that predicts from embedded rows with a soft target."""
     if isinstance(target, Matches):
         return MatchModel(Z, target, n_neighbors, objective.kernel)

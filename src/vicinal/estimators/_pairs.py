@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import SCALINGS, check_varies, make_rows
@@ -21,16 +24,22 @@ from vicinal._validation import (
     refuse_elsewhere,
     warn,
 )
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MatrixLike, Weights
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.maps.fitted import FittedLinear
 
+#: rows by their index: a table, or a function of a vector of indices
+Preprocessor: TypeAlias = MatrixLike | Callable[[Array], ArrayLike] | None
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 _NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 
 
 def check_tuples(
-    owner: str, tuples: Any, size: int, preprocessor: Any = None, n_features: int | None = None
+    owner: str,
+    tuples: ArrayLike,
+    size: int,
+    preprocessor: Preprocessor = None,
+    n_features: int | None = None,
 ) -> Array:
     """Tuples of rows as numbers.
 
@@ -54,41 +63,40 @@ def check_tuples(
     """
     name = _NAMES[size]
     refuse_elsewhere(owner, tuples, name)
-    tuples = check_array(
+    found = check_array(
         tuples, ensure_2d=False, allow_nd=True, dtype=None, ensure_all_finite=False,
         ensure_min_samples=0, ensure_min_features=0, input_name=name,
     )  # fmt: skip
-    indexed = tuples.ndim == 2 and preprocessor is not None
-    if not (tuples.ndim == 3 or indexed) or tuples.shape[1] != size:
+    indexed = found.ndim == 2 and preprocessor is not None
+    if not (found.ndim == 3 or indexed) or found.shape[1] != size:
         features = "n_features" if n_features is None else n_features
         what = f"(n_{name}, {size}, {features})"
         rows = f" Rows with class labels are learnt by FromLabels({owner}()).fit(X, y)."
-        hint = rows if tuples.ndim == 2 else ""
+        hint = rows if found.ndim == 2 else ""
         if preprocessor is not None:
             what = f"{what}, or (n_{name}, {size}) for indices"
         elif hint:
             hint = f" Indices of rows need a 'preprocessor'.{rows}"
         raise ValueError(
-            f"The {name} of {owner} must have shape {what}. Got {tuples.shape} instead.{hint}"
+            f"The {name} of {owner} must have shape {what}. Got {found.shape} instead.{hint}"
         )
-    if len(tuples) == 0:
+    if len(found) == 0:
         raise ValueError(f"{owner} needs at least one of the {name}. Got none instead.")
     if indexed:
-        tuples = looked_up(owner, tuples.ravel(), preprocessor).reshape(len(tuples), size, -1)
-    tuples = check_array(tuples, allow_nd=True, dtype=[np.float64, np.float32], input_name=name)
-    if tuples.shape[2] == 0 or n_features not in (None, tuples.shape[2]):
+        found = looked_up(owner, found.ravel(), preprocessor).reshape(len(found), size, -1)
+    found = check_array(found, allow_nd=True, dtype=[np.float64, np.float32], input_name=name)
+    if found.shape[2] == 0 or n_features not in (None, found.shape[2]):
         expected = "at least one feature" if n_features is None else f"{n_features} features"
         raise ValueError(
-            f"The rows in the {name} of {owner} must have {expected}. "
-            f"Got {tuples.shape[2]} instead."
+            f"The rows in the {name} of {owner} must have {expected}. Got {found.shape[2]} instead."
         )
-    return tuples
+    return found
 
 
-def looked_up(owner: str, indices: Array, preprocessor: Any) -> Array:
+def looked_up(owner: str, indices: Array, preprocessor: Preprocessor) -> Array:
     """The rows of a preprocessor with these indices, dense."""
     if callable(preprocessor):
-        rows = preprocessor(indices)
+        rows: Any = preprocessor(indices)
     else:
         refuse_elsewhere(owner, preprocessor, "preprocessor")
         rows = check_array(preprocessor, accept_sparse="csr", dtype=None, ensure_all_finite=False)
@@ -118,10 +126,10 @@ class TupleLearnerMixin:
     """Distances of pairs, or of indices into ``preprocessor``; before `LearntMetricMixin`."""
 
     #: array-like, sparse matrix, callable or None
-    preprocessor: Any
+    preprocessor: Preprocessor
     n_features_in_: int
 
-    def _tuples(self, tuples: Any, size: int = 2, *, reset: bool = False) -> Array:
+    def _tuples(self, tuples: ArrayLike, size: int = 2, *, reset: bool = False) -> Array:
         """Checked tuples of rows; ``reset`` (in a fit) sets the number of features from them."""
         n_features = None if reset else self.n_features_in_
         tuples = check_tuples(type(self).__name__, tuples, size, self.preprocessor, n_features)
@@ -130,7 +138,7 @@ class TupleLearnerMixin:
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         return tuples
 
-    def pair_distance(self, pairs: Any) -> Array:
+    def pair_distance(self, pairs: ArrayLike) -> Array:
         """Learnt distance of each pair.
 
         Parameters
@@ -146,7 +154,7 @@ class TupleLearnerMixin:
             pairs = self._tuples(pairs)
         return super().pair_distance(pairs)  # type: ignore[misc]
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
@@ -165,7 +173,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
     classes_: Array
     threshold_: float
 
-    def _check_labelled_pairs(self, pairs: Any, y: Any) -> tuple[Array, Array]:
+    def _check_labelled_pairs(self, pairs: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
         """Checked pairs (n, 2, n_features) and labels; sets what prediction refers to."""
         pairs = self._tuples(pairs, reset=True)
         y = check_pair_labels(type(self).__name__, y, len(pairs), both=True)
@@ -176,7 +184,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         """Set the threshold of highest accuracy on the training pairs."""
         self.threshold_ = _best_threshold(self.decision_function(pairs), y, "accuracy")
 
-    def decision_function(self, pairs: Any) -> Array:
+    def decision_function(self, pairs: ArrayLike) -> Array:
         """Minus the learnt distance of each pair: the higher, the more similar.
 
         Parameters
@@ -191,7 +199,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         check_is_fitted(self)
         return -self.pair_distance(pairs)
 
-    def predict(self, pairs: Any) -> Array:
+    def predict(self, pairs: ArrayLike) -> Array:
         """+1 for pairs whose learnt distance is at most ``threshold_``, -1 for others.
 
         Parameters
@@ -211,7 +219,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
             )
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
 
-    def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, pairs: ArrayLike, y: ArrayLike, sample_weight: Weights = None) -> float:
         """Area under the ROC curve, which does not depend on the threshold.
 
         It is the chance that a similar pair is nearer than a dissimilar pair, both drawn at random
@@ -236,7 +244,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         y = check_pair_labels(f"{type(self).__name__}.score", y, len(scores), both=True)
         return float(roc_auc_score(y, scores, sample_weight=sample_weight))
 
-    def set_threshold(self, threshold: float) -> Any:
+    def set_threshold(self, threshold: float) -> Self:
         """Set ``threshold_``, the largest distance of pairs that count as similar.
 
         Parameters
@@ -258,12 +266,12 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
 
     def calibrate_threshold(
         self,
-        pairs_valid: Any,
-        y_valid: Any,
+        pairs_valid: ArrayLike,
+        y_valid: ArrayLike,
         strategy: str = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
-    ) -> Any:
+    ) -> Self:
         """Choose ``threshold_`` on validation pairs.
 
         The candidates are the distances of these pairs, and a value below all of them.  A fit
@@ -300,12 +308,12 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         return self
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_strategy(
-    name: str, strategy: Any = "accuracy", min_rate: Any = None, beta: Any = 1.0
+    name: str, strategy: str = "accuracy", min_rate: Any = None, beta: float = 1.0
 ) -> None:
     """Refuse what `calibrate_threshold` cannot use."""
     if strategy not in _STRATEGIES:
@@ -385,7 +393,7 @@ class MatrixLearner(LearntMetricMixin, BaseEstimator):
         points = (rows - features.shift) * features.scale
         return ScaledTuples(points, features.shift, features.scale)
 
-    def _store(self, L: Array, scaled: ScaledTuples, dtype: Any) -> None:
+    def _store(self, L: Array, scaled: ScaledTuples, dtype: np.dtype[Any]) -> None:
         """Set the learnt metric from a factor of M in scaled columns."""
         self._map = FittedLinear.of_scaled(L, scaled.shift, scaled.scale, dtype)
         self.components_ = self._map.components

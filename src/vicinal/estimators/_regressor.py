@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 
 from vicinal import densities, maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
 from vicinal.core import checks
-from vicinal.core.types import Array, Objective, Rows, is_auto
+from vicinal.core.problem import Problem
+from vicinal.core.types import (
+    Array,
+    Map,
+    Matrix,
+    MatrixLike,
+    Objective,
+    Pairs,
+    Rows,
+    Weights,
+    is_auto,
+)
 from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classifier import NeighbourSearchMixin
@@ -24,6 +38,7 @@ from vicinal.fit.method import MORE_ALPHAS, Data, Method, drop_weightless_rows, 
 from vicinal.models.regression import RegressionModel
 from vicinal.neighborhoods import mass_left_out
 from vicinal.neighborhoods.refresh import refresh_lists
+from vicinal.objectives.mlkr import MLKRLoss
 from vicinal.targets import Numbers
 from vicinal.targets.labels import plain_mass, weights
 
@@ -81,11 +96,11 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
     feature_importances_ = property(feature_importances)
     _model: RegressionModel
     _outputs: Outputs
-    mapping: Any
-    kernel: Any
-    init: Any
-    neighborhood: Any
-    scaling: Any
+    mapping: str | Map
+    kernel: str | Kernel
+    init: str | ArrayLike | Callable[..., Array]
+    neighborhood: str | neighborhoods.Neighborhood
+    scaling: str | None
 
     def _objective(self, kernel: Kernel) -> Objective:
         """The loss to minimise."""
@@ -100,17 +115,17 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         check_option(self, "rule", self._rule_names)
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        X, y = check_rows(self, X, y, ensure_min_samples=2, multi_output=True, y_numeric=True)
-        y = _numbers(y, type(self).__name__)
-        weight = check_weights(sample_weight, len(y))
-        self._rows, X, y, weight = drop_weightless_rows(X, y, weight)
-        if len(y) < 2:
+    def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
+        X, found = check_rows(self, X, y, ensure_min_samples=2, multi_output=True, y_numeric=True)
+        numbers = _numbers(found, type(self).__name__)
+        weight = check_weights(sample_weight, len(numbers))
+        self._rows, X, numbers, weight = drop_weightless_rows(X, numbers, weight)
+        if len(numbers) < 2:
             raise ValueError("sample_weight must be positive for at least 2 rows. Got 1 row.")
-        self._outputs = Outputs.of(y, weight, type(self).__name__)
-        return Data(X, self._target(self._outputs.standardised(y), weight))
+        self._outputs = Outputs.of(numbers, weight, type(self).__name__)
+        return Data(X, self._target(self._outputs.standardised(numbers), weight))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """The numbers of some rows under the ``rule``.
 
         Parameters
@@ -126,12 +141,15 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         with single_threaded_blas():
             return self._outputs.back(self._model.predict(Z, self.rule))
 
-    def __sklearn_tags__(self) -> Any:
+    def _stored_labels(self) -> Array:
+        return self._outputs.back(self._model.numbers.values)
+
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def estimate_cost(self, X: Any, y: Any = None) -> Cost:
+    def estimate_cost(self, X: MatrixLike, y: ArrayLike | None = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
@@ -153,11 +171,9 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         kernel = _kernel(self.kernel, name)
         start = starts.resolve(self.init, name)
         mapping, d = maps.resolve_rank(self, data.n_features, start)
-        neighbourhood = self.neighborhood
-        if is_auto(neighbourhood):
-            neighbourhood = None
-        else:
-            neighbourhood = neighborhoods.resolve(neighbourhood, name, trees=False)
+        listed, neighbourhood = self.neighborhood, None
+        if not is_auto(listed):
+            neighbourhood = neighborhoods.resolve(listed, name, trees=False)
         objective: Any = self._objective(kernel)
         return Method(
             name=name,
@@ -178,7 +194,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         )
 
 
-def _collapse_warning(Z: Array, problem: Any) -> str | None:
+def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     """The warning for a map to one point, or None; it may be the best map, if y is noise."""
     if not is_collapsed(Z):
         return None
@@ -190,7 +206,7 @@ def _collapse_warning(Z: Array, problem: Any) -> str | None:
     )
 
 
-def _numbers(y: Any, owner: str) -> Array:
+def _numbers(y: Array, owner: str) -> Array:
     """Checked numbers in float64, (n,) or (n, q)."""
     if sp.issparse(y):
         raise TypeError(f"The y of {owner} must be a dense array. Got a sparse one instead.")
@@ -203,7 +219,7 @@ def _numbers(y: Any, owner: str) -> Array:
         ) from None
 
 
-def _kernel(kernel: Any, owner: str) -> Kernel:
+def _kernel(kernel: str | Kernel, owner: str) -> Kernel:
     """A kernel that reaches everywhere: numbers have no classes, and so no backgrounds."""
     part = densities.resolve(kernel, owner)
     if part.background or not part.reaches_everywhere:
@@ -214,16 +230,18 @@ def _kernel(kernel: Any, owner: str) -> Kernel:
     return part
 
 
-def _features(scaling: str | None, X: Any, numbers: Numbers, train: Array | None) -> Rows:
+def _features(scaling: str | None, X: Matrix, numbers: Numbers, train: Array | None) -> Rows:
     return make_rows(X, scaling, numbers.sample_weight)
 
 
-def _make_model(n_neighbors: Any, Z: Array, numbers: Numbers, objective: Any) -> RegressionModel:
+def _make_model(
+    n_neighbors: int | str | None, Z: Array, numbers: Numbers, objective: MLKRLoss
+) -> RegressionModel:
     return RegressionModel(Z, numbers, n_neighbors, objective.kernel)
 
 
 def _left_out(
-    kernel: Kernel, Z: Array, numbers: Numbers, pairs: Any, references: Array | None
+    kernel: Kernel, Z: Array, numbers: Numbers, pairs: Pairs, references: Array | None
 ) -> neighborhoods.LeftOut:
     """The share of the sums that the lists leave out."""
     rows = np.arange(len(numbers)) if references is None else references

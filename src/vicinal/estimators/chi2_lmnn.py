@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,7 +22,17 @@ from vicinal._validation import (
     merged_duplicates,
 )
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, EvaluationSize, PairCost, Sampler, Solver
+from vicinal.core.types import (
+    Array,
+    EvaluationSize,
+    File,
+    Matrix,
+    MatrixLike,
+    PairCost,
+    Sampler,
+    Solver,
+    Weights,
+)
 from vicinal.engines.choose import few_terms
 from vicinal.engines.cpu.impostors import KEPT
 from vicinal.estimators._classifier import LabelledLearner, learnt_k
@@ -47,6 +58,7 @@ from vicinal.neighborhoods import target_neighbors
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import BinStart
 from vicinal.storage.model import SaveMixin
+from vicinal.targets import Labels
 
 _SHARE = 1 / 6  # margin="auto", as a share of the distance to the nearest row of the same class
 _MARGIN_ROWS = 1000  # about how many rows that distance is measured on
@@ -171,7 +183,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
 
     _default_k: ClassVar[int] = 3
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
-    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _voters: ClassVar[tuple[str | None, ...]] = (None, "auto")
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
     neighborhood: ClassVar[str] = "all"
     _model: Chi2VotingModel
@@ -230,7 +242,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> Chi2LMNN:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Chi2LMNN:
         """Learn the map.
 
         Parameters
@@ -255,7 +267,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         check_option(self, "constraint", ("projection", "softmax"))
         check_bool(self, "normalize")
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+    def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
         data = super()._check_data(X, y, sample_weight)
         return data._replace(X=histograms(data.X, self.normalize))
 
@@ -295,23 +307,25 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
             collapse_warning=_collapse_warning,
         )
 
-    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+    def _store(self, X: Matrix, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.margin_ = float(problem.objective.margin)  # type: ignore[attr-defined]
 
 
-def _features(X: Any, labels: Any, train: Array | None) -> Features:
+def _features(X: Matrix, labels: Labels, train: Array | None) -> Features:
     return Features.as_they_are(X)  # bins are neither shifted nor scaled
 
 
-def _settled_margin(margin: Any, problem: Problem, neighbours: Array) -> float:
+def _settled_margin(margin: float | str, problem: Problem, neighbours: Array) -> float:
     """The margin as a number."""
     if margin != "auto":
         return float(margin)
     return _SHARE * _typical(problem.X, neighbours[:, 0], problem.train)
 
 
-def _first_theta(start: Any, r: int, problem: Problem, rng: Any, reporter: Any = None) -> Array:
+def _first_theta(
+    start: Any, r: int, problem: Problem, rng: np.random.RandomState, reporter: object = None
+) -> Array:
     rows = problem.rows
     codes = problem.target.strata[rows]  # type: ignore[index]
     mapping: Any = problem.mapping
@@ -335,7 +349,7 @@ def _kept_bytes(size: EvaluationSize) -> float:
     return kept_bytes(size, KEPT // 2) + 2.5 * size.n * size.n_features * size.itemsize
 
 
-def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
+def own_class_distance(X: MatrixLike, y: ArrayLike, normalize: bool = True) -> float:
     """The median χ² distance from a row to the nearest of its class: the unit of margins.
 
     Parameters
@@ -353,8 +367,8 @@ def own_class_distance(X: Any, y: Any, normalize: bool = True) -> float:
         The median over all rows except duplicates; 1 if all rows are duplicates.
     """
     check_label_types(y)
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-    _, codes = check_classes(y, Chi2LMNN.__name__)
+    X, labels = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    _, codes = check_classes(labels, Chi2LMNN.__name__)
     rows = Features.as_they_are(histograms(merged_duplicates(X), normalize))
     near = target_neighbors(partial(rows_of, rows), codes, 1, finder=_chi2_finder)
     return _typical(rows, near[:, 0])
@@ -370,7 +384,7 @@ def _typical(X: Features, nearest: Array, rows: Array | None = None) -> float:
     return float(np.median(near)) if len(near) else 1.0
 
 
-def _chi2_finder(points: Array) -> Any:
+def _chi2_finder(points: Array) -> Callable[..., tuple[Array, Array]]:
     index = Chi2Index(points)
 
     def find(queries: Array, k: int) -> tuple[Array, Array]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from vicinal._features import check_varies, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, warn
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MatrixLike
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -55,7 +55,7 @@ class Covariance(LearntMetricMixin, BaseEstimator):
     """
 
     @unchanged_on_error
-    def fit(self, X: Any, y: Any = None) -> Covariance:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Covariance:
         """Compute the covariance and the root of its inverse.
 
         Parameters
@@ -83,7 +83,7 @@ class Covariance(LearntMetricMixin, BaseEstimator):
         self.components_ = self._map.components
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 
 from vicinal._validation import (
     check_discrete,
@@ -15,7 +15,7 @@ from vicinal._validation import (
     check_rows,
     check_seed,
 )
-from vicinal.core.types import Array
+from vicinal.core.types import Array, MatrixLike, Seed
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -80,11 +80,11 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
 
     def __init__(
         self,
-        learner: Any,
+        learner: BaseEstimator,
         n_constraints: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         *,
-        unlabeled: Any = None,
+        unlabeled: object = None,
     ) -> None:
         self.learner = learner
         self.n_constraints = n_constraints
@@ -92,7 +92,7 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         self.unlabeled = unlabeled
 
     @unchanged_on_error
-    def fit(self, X: Any, y: Any) -> FromLabels:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> FromLabels:
         """Draw constraints from the labels and fit the learner.
 
         Parameters
@@ -138,14 +138,14 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         self.n_components_ = self._map.n_components
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
 
-def _rows(X: Any, indices: Array) -> Array:
+def _rows(X: MatrixLike, indices: Array) -> Array:
     """The rows with these indices, dense: (n, size, n_features)."""
     rows = X[indices.ravel()]
     rows = rows.toarray() if sp.issparse(rows) else rows

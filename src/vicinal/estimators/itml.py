@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, blas
 from scipy.spatial.distance import pdist
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_seed, warn
-from vicinal.core.types import Array
-from vicinal.estimators._convex import barrier, minimise_factored, prior_factor
-from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
+from vicinal.core.types import Array, Seed
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import barrier, minimise_factored, prior_factor
 
 _PERCENTILES = (5, 95)  # [Davis2007] §5
 _ALL_PAIRS_UP_TO = 2000  # points; of more, this many random pairs give the percentiles:
@@ -111,14 +113,14 @@ class ITML(PairClassifierMixin, MatrixLearner):
         self,
         gamma: float = 1.0,
         *,
-        prior: Any = "identity",
-        bounds: Any = None,
+        prior: str | ArrayLike = "identity",
+        bounds: Sequence[float] | Array | None = None,
         scaling: str | None = "standard",
         solver: str = "auto",
         max_iter: int = 1000,
         tol: float = 1e-3,
-        preprocessor: Any = None,
-        random_state: Any = None,
+        preprocessor: Preprocessor = None,
+        random_state: Seed = None,
     ) -> None:
         self.gamma = gamma
         self.prior = prior
@@ -131,7 +133,7 @@ class ITML(PairClassifierMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, pairs: Any, y: Any) -> ITML:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> ITML:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters

@@ -19,7 +19,10 @@ from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
     Array,
     EvaluationSize,
+    File,
     Map,
+    Matrix,
+    MatrixLike,
     PairCost,
     Pairs,
     Rows,
@@ -33,7 +36,7 @@ from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning
 from vicinal.fit.plan import Plan
 from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
-from vicinal.models.vote_of_k import KNCAModel
+from vicinal.models.posterior import KNCAModel
 from vicinal.neighborhoods import LeftOut, Nearest, Neighborhood, sets_left_out
 from vicinal.neighborhoods.refresh import refresh_lists
 from vicinal.objectives import KNCALoss
@@ -189,7 +192,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
     True
     """
 
-    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _voters: ClassVar[tuple[str | None, ...]] = (None, "auto")
     _default_k: ClassVar[int] = 5
     _model: KNCAModel
     feature_importances_ = property(feature_importances)
@@ -250,7 +253,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> KNCA:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> KNCA:
         """Learn the map.
 
         Parameters
@@ -271,7 +274,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         return self._fit(X, y, resume_from=resume_from)
 
     @available_if(partial(can_stream, _STREAM))
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KNCA:
+    def partial_fit(self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None) -> KNCA:
         """Learn from the next batch of a stream, as :meth:`NCA.partial_fit` does.
 
         A uniform sample of ``reservoir_size`` rows of the stream so far is remembered, with the
@@ -332,11 +335,13 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+def _features(scaling: str | None, X: Matrix, labels: Labels, train: Array | None) -> Rows:
     return make_rows(X, scaling)
 
 
-def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: KNCALoss) -> KNCAModel:
+def _make_model(
+    n_neighbors: int | str | None, Z: Array, labels: Labels, objective: KNCALoss
+) -> KNCAModel:
     return KNCAModel(Z, labels, n_neighbors, objective.k, objective.vote)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import capped, single_threaded_blas
 from vicinal._validation import check_rows, shaped
 from vicinal.affinities.build import check_table
+from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
 from vicinal.core.training import train
-from vicinal.core.types import Array
+from vicinal.core.types import Array, File, Map, MatrixLike, Seed, Solver
 from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
@@ -77,8 +81,9 @@ class KSNE(
     ----------
     n_components : int, default=2
         Dimensions of the picture.
-    k : int, default=5
-        Size of the neighbourhoods.  Of n rows, k is at most n - 2 (with a warning).
+    k : int, default=1
+        Size of the neighbourhoods; 1 is t-SNE.  A larger k is for rows whose nearest one tells
+        little, such as repeated measurements.  Of n rows, k is at most n - 2 (with a warning).
     kernel : {"cauchy", "gaussian"}, default="cauchy"
         kt-SNE or kSNE.
     perplexity : float, default=30.0
@@ -169,7 +174,7 @@ class KSNE(
     of processors.  On another one the last digits of sums differ, and the picture with them: expect
     its trustworthiness within 0.005 and its divergence within 2 per cent.
 
-    Memory grows with ``n_samples`` times the length of the lists (some hundred neighbours), besides
+    Memory grows with ``n_samples`` times the length of the lists (a hundred neighbours), besides
     a grid of the size of the picture; `estimate_cost` states it.  Free points keep a reference to
     the training rows, which `transform` compares new rows with, also in a pickle.
 
@@ -201,28 +206,28 @@ class KSNE(
     def __init__(
         self,
         n_components: int = 2,
-        k: int = 5,
+        k: int = 1,
         *,
         kernel: str = "cauchy",
         perplexity: float = 30.0,
         kappa: float = 0.0,
-        metric: Any = "euclidean",
+        metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
         max_missing: float = 0.05,
-        mapping: Any = "points",
-        init: Any = "auto",
+        mapping: str | Map = "points",
+        init: str | ArrayLike = "auto",
         early_exaggeration: float | str = "auto",
         early_exaggeration_iter: int = 250,
         exaggeration: float = 1.0,
         max_iter: int = 750,
         learning_rate: float | str = "auto",
-        solver: Any = "auto",
+        solver: str | Solver = "auto",
         n_iter_without_progress: int = 300,
         min_grad_norm: float = 1e-7,
         method: str = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -250,7 +255,9 @@ class KSNE(
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, *, resume_from: Any = None) -> KSNE:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | None = None, *, resume_from: File | None = None
+    ) -> KSNE:
         """Embed the rows of X.
 
         Parameters
@@ -269,7 +276,9 @@ class KSNE(
         """
         return self._fit(X, resume_from)
 
-    def fit_transform(self, X: Any, y: Any = None, *, resume_from: Any = None) -> Array:
+    def fit_transform(
+        self, X: MatrixLike, y: ArrayLike | None = None, *, resume_from: File | None = None
+    ) -> Array:
         """Embed the rows of X and return their places.
 
         Parameters
@@ -287,7 +296,7 @@ class KSNE(
         """
         return self.fit(X, resume_from=resume_from).embedding_
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: MatrixLike) -> Array:
         """Place rows in the finished picture, each by itself.
 
         A row that is equal to a training row gets its place (that of the first, if several are
@@ -309,7 +318,7 @@ class KSNE(
         with single_threaded_blas(), capped(self.n_jobs):
             return self._map.transform(X) if self._picture is None else self._picture.places(X)
 
-    def estimate_cost(self, X: Any) -> Cost:
+    def estimate_cost(self, X: MatrixLike) -> Cost:
         """Memory and time of a fit on this data, before it is begun.
 
         Parameters
@@ -326,7 +335,7 @@ class KSNE(
         return embedding_cost(self, shaped(X))
 
     @unchanged_on_error
-    def _fit(self, X: Any, resume_from: Any) -> KSNE:
+    def _fit(self, X: MatrixLike, resume_from: File | None) -> KSNE:
         """Validate, affinities, start, stages, train, store."""
         given, resumes = X, resume_from is not None
         check_parameters(self)
@@ -380,12 +389,12 @@ class KSNE(
         self._resume = self._resume if self.warm_start else None
         return self
 
-    def _on_iteration(self, reports: Reports) -> Any:
+    def _on_iteration(self, reports: Reports) -> Callable[..., bool]:
         """Reports each iteration; callbacks find the picture at hand in ``embedding_``."""
         report = reports.on_iteration()
         watched = bool(callbacks_of(self))
 
-        def on_iteration(info: Any, problem: Problem, snapshot: Any) -> bool:
+        def on_iteration(info: Iteration, problem: Problem, snapshot: object) -> bool:
             if watched:
                 self.embedding_ = problem.embed(info.theta)
             return report(info, problem, snapshot)
@@ -421,7 +430,7 @@ class KSNE(
     def _n_features_out(self) -> int:
         return self.n_components_
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = given_metric(self.metric)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from vicinal._features import check_varies, make_rows
 from vicinal._threads import block_edges, n_threads, run, single_threaded_blas
@@ -19,7 +21,7 @@ from vicinal._validation import (
     check_rows,
     warn,
 )
-from vicinal.core.types import Array, Rows
+from vicinal.core.types import Array, MatrixLike, Rows
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -113,7 +115,7 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         self.scaling = scaling
 
     @unchanged_on_error
-    def fit(self, X: Any, y: Any) -> LFDA:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> LFDA:
         """Compute the map.
 
         Parameters
@@ -131,8 +133,8 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         check_number(self, "k", 1, integer=True)
         shrinkage = checked_shrinkage(self.shrinkage, "LFDA")
         check_label_types(y)
-        X, y = check_rows(self, X, y, ensure_min_samples=2)
-        _, codes = check_classes(y, "LFDA")
+        X, labels = check_rows(self, X, y, ensure_min_samples=2)
+        _, codes = check_classes(labels, "LFDA")
         check_number(self, "n_components", 1, X.shape[1], integer=True, or_else=(None,))
         d = self.n_components or X.shape[1]
         with single_threaded_blas():
@@ -151,7 +153,7 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         self.components_ = self._map.components
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 from vicinal import _search, maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, Map, PairCost, Rows, Sampler, Solver
+from vicinal.core.types import Array, File, Map, Matrix, MatrixLike, PairCost, Rows, Sampler, Solver
 from vicinal.estimators._classifier import LabelledLearner, learnt_k
 from vicinal.estimators._margins import (
     BATCH_ROWS,
@@ -206,7 +206,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
     """
 
     _rule_names: ClassVar[tuple[str, ...]] = ("knn",)
-    _voters: ClassVar[tuple[Any, ...]] = (None, "auto")
+    _voters: ClassVar[tuple[str | None, ...]] = (None, "auto")
     _default_k: ClassVar[int] = 5
     # shared parameters that have a single value here
     rule: ClassVar[str] = "knn"  # type: ignore[misc]
@@ -269,7 +269,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *, resume_from: Any = None) -> LMNN:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> LMNN:
         """Learn the map.
 
         Parameters
@@ -324,7 +324,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
             collapse_warning=_collapse_warning,
         )
 
-    def _scaled(self, X: Any, labels: Labels, train: Array | None) -> Rows:
+    def _scaled(self, X: Matrix, labels: Labels, train: Array | None) -> Rows:
         """The rows in the requested scaling; for "auto", the one with the better neighbours."""
         if self.scaling != "auto":
             return make_rows(X, self.scaling)
@@ -344,7 +344,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
             print(f"[{type(self).__name__}] share of right votes of k neighbours: {shares}")
         return make_rows(X, best)
 
-    def _store(self, X: Any, method: Method, problem: Problem, theta: Array) -> None:
+    def _store(self, X: Matrix, method: Method, problem: Problem, theta: Array) -> None:
         super()._store(X, method, problem, theta)
         self.scaling_ = problem.X.scaling
 
@@ -377,7 +377,7 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     )
 
 
-def _in_one_form(X: Any) -> Any:
+def _in_one_form(X: Matrix) -> Any:
     """Rows in float64, sparse if few entries differ from zero, however they were stored.
 
     Searches of sparse and of dense rows round differently, which decides between neighbours at the

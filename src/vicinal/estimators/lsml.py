@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_seed, check_weights, warn
-from vicinal.core.types import Array
-from vicinal.estimators._convex import Factored, barrier, minimise_factored, prior_factor
-from vicinal.estimators._pairs import MatrixLearner, TupleLearnerMixin
+from vicinal.core.types import Array, Seed, Weights
+from vicinal.estimators._pairs import MatrixLearner, Preprocessor, TupleLearnerMixin
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import Factored, barrier, minimise_factored, prior_factor
 
 
 class LSML(TupleLearnerMixin, MatrixLearner):
@@ -84,12 +85,12 @@ class LSML(TupleLearnerMixin, MatrixLearner):
     def __init__(
         self,
         *,
-        prior: Any = "identity",
+        prior: str | ArrayLike = "identity",
         scaling: str | None = "standard",
         max_iter: int = 1000,
         tol: float = 1e-3,
-        preprocessor: Any = None,
-        random_state: Any = None,
+        preprocessor: Preprocessor = None,
+        random_state: Seed = None,
     ) -> None:
         self.prior = prior
         self.scaling = scaling
@@ -99,7 +100,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, quadruplets: Any, sample_weight: Any = None) -> LSML:
+    def fit(self, quadruplets: ArrayLike, sample_weight: Weights = None) -> LSML:
         """Learn the metric.
 
         Parameters
@@ -139,7 +140,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
             self._warn_unconverged()
         return self
 
-    def decision_function(self, quadruplets: Any) -> Array:
+    def decision_function(self, quadruplets: ArrayLike) -> Array:
         """By how much the learnt distance of c and d exceeds that of a and b.
 
         Parameters
@@ -155,7 +156,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         quadruplets = self._tuples(quadruplets, 4)
         return self.pair_distance(quadruplets[:, 2:]) - self.pair_distance(quadruplets[:, :2])
 
-    def predict(self, quadruplets: Any) -> Array:
+    def predict(self, quadruplets: ArrayLike) -> Array:
         """+1 for quadruplets in which a and b are nearer to each other than c and d, -1 for others.
 
         Parameters
@@ -169,7 +170,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         """
         return np.where(self.decision_function(quadruplets) > 0.0, 1, -1)
 
-    def score(self, quadruplets: Any) -> float:
+    def score(self, quadruplets: ArrayLike) -> float:
         """The share of quadruplets in which a and b are nearer to each other than c and d.
 
         Parameters

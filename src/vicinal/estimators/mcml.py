@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,19 @@ from sklearn.model_selection import BaseCrossValidator
 
 from vicinal import maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
-from vicinal.core.types import Array, Map, Rows, Sampler, Solver, is_auto
+from vicinal.core.types import (
+    Array,
+    File,
+    Map,
+    Matrix,
+    MatrixLike,
+    Pairs,
+    Rows,
+    Sampler,
+    Solver,
+    Weights,
+    is_auto,
+)
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
@@ -198,7 +210,14 @@ class MCML(LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None) -> MCML:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
+    ) -> MCML:
         """Learn the map.
 
         Parameters
@@ -249,15 +268,17 @@ class MCML(LearntMetricMixin, LabelledLearner):
         )
 
 
-def _features(scaling: str | None, X: Any, labels: Labels, train: Array | None) -> Rows:
+def _features(scaling: str | None, X: Matrix, labels: Labels, train: Array | None) -> Rows:
     return make_rows(X, scaling, labels.sample_weight)
 
 
-def _make_model(n_neighbors: Any, Z: Array, labels: Labels, objective: Any) -> NCAModel:
+def _make_model(
+    n_neighbors: int | str | None, Z: Array, labels: Labels, objective: MCMLLoss
+) -> NCAModel:
     return NCAModel(Z, labels, n_neighbors)
 
 
-def _left_out(Z: Array, labels: Labels, pairs: Any, references: Array | None) -> LeftOut:
+def _left_out(Z: Array, labels: Labels, pairs: Pairs, references: Array | None) -> LeftOut:
     """The share of the sums that the lists leave out."""
     mass = reference_masses(labels, references)
     rng = np.random.RandomState(0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal.core.types import Map, Sampler, Solver
+from vicinal.core.types import File, Map, MatrixLike, Sampler, Solver, Weights
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.report import with_callbacks
@@ -210,7 +209,14 @@ class MLKR(RegressionLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None) -> MLKR:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
+    ) -> MLKR:
         """Learn the map.
 
         Parameters

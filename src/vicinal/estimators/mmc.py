@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult, minimize
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_number, warn
 from vicinal.core.types import Array
-from vicinal.estimators._convex import Factored, minimise_factored
-from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import Factored, minimise_factored
 
 _SINGULAR = 1e-10  # ratio of eigenvalues below which the scatter of similar pairs is singular
 _SHRINKAGE = 1e-3  # of a singular one
@@ -90,7 +89,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
         scaling: str | None = "standard",
         max_iter: int = 1000,
         tol: float = 1e-4,
-        preprocessor: Any = None,
+        preprocessor: Preprocessor = None,
     ) -> None:
         self.diagonal = diagonal
         self.shrinkage = shrinkage
@@ -100,7 +99,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
         self.preprocessor = preprocessor
 
     @unchanged_on_error
-    def fit(self, pairs: Any, y: Any) -> MMC:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> MMC:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters
@@ -122,7 +121,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
             scaled = self._scaled(pairs)
             X = scaled.differences(pairs)
             similar, dissimilar = X[y > 0], X[y < 0]
-            usable = dissimilar.any(axis=1)
+            usable = np.any(dissimilar, axis=1)
             if not usable.all():
                 if not usable.any():
                     raise ValueError("MMC needs a dissimilar pair of two different rows. Got none.")
@@ -241,7 +240,7 @@ def mmc_diagonal(S: Array, Y: Array, *, max_iter: int, tol: float) -> Factored:
     def gap(w: Array) -> float:
         return float(np.max(1.0 - fun(w)[1]) * w.sum()) - 1.0
 
-    def stop(intermediate_result: Any) -> None:
+    def stop(intermediate_result: OptimizeResult) -> None:
         if gap(intermediate_result.x) <= tol:
             raise StopIteration
 

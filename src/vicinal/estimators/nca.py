@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities
 from vicinal._validation import check_number, check_option, check_weights, shaped
-from vicinal.core.types import Array, Map, Sampler, Solver
+from vicinal.core.types import Array, File, Map, MatrixLike, Sampler, Solver, Weights
 from vicinal.densities import Kernel
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
@@ -346,12 +346,12 @@ class NCA(LearntMetricMixin, LabelledLearner):
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: Weights = None,
         *,
-        matches: Any = None,
-        resume_from: Any = None,
+        matches: MatrixLike | None = None,
+        resume_from: File | None = None,
     ) -> NCA:
         """Learn the map.
 
@@ -382,7 +382,13 @@ class NCA(LearntMetricMixin, LabelledLearner):
         return self._fit(X, y, sample_weight, matches=matches, resume_from=resume_from)
 
     @available_if(partial(can_stream, _STREAM))
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NCA:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: Weights = None,
+    ) -> NCA:
         """Learn from the next batch of a stream.
 
         Each row is a query once, against the remembered rows and those of its step
@@ -419,7 +425,12 @@ class NCA(LearntMetricMixin, LabelledLearner):
         return self
 
     def score(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, matches: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: Weights = None,
+        *,
+        matches: MatrixLike | None = None,
     ) -> float:
         r"""The accuracy of ``predict``, or the share of matches.
 
@@ -446,7 +457,9 @@ class NCA(LearntMetricMixin, LabelledLearner):
             return float(super().score(X, y, sample_weight))
         return float(np.average(found, weights=check_weights(sample_weight, len(found))))
 
-    def estimate_cost(self, X: Any, y: Any = None, *, matches: Any = None) -> Cost:
+    def estimate_cost(
+        self, X: MatrixLike, y: ArrayLike | None = None, *, matches: MatrixLike | None = None
+    ) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
@@ -482,7 +495,13 @@ class NCA(LearntMetricMixin, LabelledLearner):
         check_number(self, "reservoir_size", 2, integer=True)
         check_option(self, "objective", ("log", "accuracy"))
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, matches: Any = None) -> Data:
+    def _check_data(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None,
+        sample_weight: Weights,
+        matches: MatrixLike | None = None,
+    ) -> Data:
         if matches is None and not is_matrix(y):
             return super()._check_data(X, y, sample_weight)
         data, self._rows = soft_rows(self, X, y, sample_weight, matches)
@@ -491,7 +510,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
             self.classes_ = data.classes
         return data
 
-    def _size(self, data: Data, method: Method, given: Any) -> Size:
+    def _size(self, data: Data, method: Method, given: MatrixLike) -> Size:
         size = super()._size(data, method, given)
         return size._replace(brings_matches=isinstance(data.target, Matches))
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.types import Array, Map, Sampler, Solver, is_auto
+from vicinal.core.types import Array, File, Map, MatrixLike, Sampler, Solver, Weights, is_auto
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.method import Data, Method
@@ -211,7 +211,12 @@ class NCARegressor(RegressionLearner):
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, resume_from: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
     ) -> NCARegressor:
         """Learn the map.
 

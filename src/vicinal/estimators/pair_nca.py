@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import Tags
 
 from vicinal import maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal._validation import check_pair_labels, check_rows, refuse_elsewhere, warn
-from vicinal.core.types import Array, Map, Rows, Solver
+from vicinal.core.types import Array, File, Map, Matrix, MatrixLike, Rows, Solver, Weights
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.estimators._pairs import PairClassifierMixin, check_tuples
+from vicinal.estimators._pairs import PairClassifierMixin, Preprocessor, check_tuples
 from vicinal.fit.cost import Cost
 from vicinal.fit.method import Data, Method, collapse_warning
 from vicinal.fit.report import with_callbacks
-from vicinal.models.partners import PartnerModel
+from vicinal.models.soft import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
 from vicinal.starts import Start
 from vicinal.targets.pairs import PairWeights, check_pair_weights
@@ -175,7 +176,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         solver: str | Solver = "auto",
         alpha: float | str = 1.0,
         scaling: str | None = "standard",
-        preprocessor: Any = None,
+        preprocessor: Preprocessor = None,
         cv: int | BaseCrossValidator | Iterable | None = None,
         max_iter: int | str = "auto",
         tol: float | None = 1e-5,
@@ -203,7 +204,12 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, resume_from: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
     ) -> PairNCA:
         """Learn the map.
 
@@ -236,12 +242,12 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             self._calibrate_on_training_pairs(X, np.asarray(y))
         return self
 
-    def _is_pairs(self, X: Any) -> bool:
+    def _is_pairs(self, X: MatrixLike) -> bool:
         """Whether X holds pairs, and not rows."""
         refuse_elsewhere(self, X, "X")
         return self.preprocessor is not None or np.ndim(X) == 3
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+    def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
         name = type(self).__name__
         if not self._is_pairs(X):
             if y is None:
@@ -283,7 +289,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             collapse_warning=collapse_warning,
         )
 
-    def estimate_cost(self, X: Any, y: Any = None) -> Cost:
+    def estimate_cost(self, X: MatrixLike, y: ArrayLike | None = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
 
         Parameters
@@ -304,13 +310,15 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             X = formed.reshape(-1, formed.shape[2])
         return super().estimate_cost(X)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
 
 
-def _distinct(name: str, formed: Array, y: Any, weights: Any) -> tuple[Array, PairWeights]:
+def _distinct(
+    name: str, formed: Array, y: ArrayLike | None, weights: Weights
+) -> tuple[Array, PairWeights]:
     """The different rows in pairs of rows, and their pairs."""
     rows, places = np.unique(formed.reshape(-1, formed.shape[2]), axis=0, return_inverse=True)
     pairs = places.reshape(-1, 2)
@@ -323,9 +331,9 @@ def _distinct(name: str, formed: Array, y: Any, weights: Any) -> tuple[Array, Pa
     return rows, PairWeights(len(rows), pairs[~alike], weight[~alike])
 
 
-def _features(scaling: str | None, X: Any, target: PairWeights, train: Array | None) -> Rows:
+def _features(scaling: str | None, X: Matrix, target: PairWeights, train: Array | None) -> Rows:
     return make_rows(X, scaling)
 
 
-def _make_model(Z: Array, target: PairWeights, objective: Any) -> PartnerModel:
+def _make_model(Z: Array, target: PairWeights, objective: PairNCALoss) -> PartnerModel:
     return PartnerModel(Z)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from vicinal import starts
@@ -19,7 +19,7 @@ from vicinal._validation import (
     check_rows,
     warn,
 )
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Matrix, MatrixLike
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -79,7 +79,9 @@ class RCA(LearntMetricMixin, BaseEstimator):
         self.scaling = scaling
 
     @unchanged_on_error
-    def fit(self, X: Any, y: Any = None, *, chunks: Any = None) -> RCA:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | None = None, *, chunks: ArrayLike | None = None
+    ) -> RCA:
         """Compute the map.
 
         Parameters
@@ -113,7 +115,9 @@ class RCA(LearntMetricMixin, BaseEstimator):
         self.components_ = self._map.components
         return self
 
-    def _check_data(self, X: Any, y: Any, chunks: Any) -> tuple[Any, Array, float]:
+    def _check_data(
+        self, X: MatrixLike, y: ArrayLike | None, chunks: ArrayLike | None
+    ) -> tuple[Matrix, Array, float]:
         """The rows, the group of each row, and the share of rows that are in a group."""
         if chunks is None:
             if y is None:
@@ -122,10 +126,10 @@ class RCA(LearntMetricMixin, BaseEstimator):
                     "'chunks'."
                 )
             check_label_types(y)
-            X, y = check_rows(self, X, y, ensure_min_samples=2)
-            check_discrete(y)
-            _warn_if_chunks(y)
-            return X, np.unique(y, return_inverse=True)[1], 1.0
+            X, labels = check_rows(self, X, y, ensure_min_samples=2)
+            check_discrete(labels)
+            _warn_if_chunks(labels)
+            return X, np.unique(labels, return_inverse=True)[1], 1.0
         if y is not None:
             raise ValueError("RCA.fit takes exactly one of y and 'chunks'. Got both instead.")
         X = check_rows(self, X, ensure_min_samples=2)
@@ -142,7 +146,7 @@ class RCA(LearntMetricMixin, BaseEstimator):
         codes[alone] = codes.max() + 1 + np.arange(alone.sum())
         return X, np.unique(codes, return_inverse=True)[1], float(np.mean(~alone))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

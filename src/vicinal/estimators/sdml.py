@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_seed
-from vicinal.core.types import Array
-from vicinal.estimators._convex import prior_factor
-from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin
+from vicinal.core.types import Array, Seed
+from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
+from vicinal.solvers.factored import prior_factor
 
 _AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
 _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for in turn
@@ -96,12 +97,12 @@ class SDML(PairClassifierMixin, MatrixLearner):
         balance: float | str = "auto",
         sparsity: float = 0.01,
         *,
-        prior: Any = "identity",
+        prior: str | ArrayLike = "identity",
         scaling: str | None = "standard",
         max_iter: int = 100,
         tol: float = 1e-4,
-        preprocessor: Any = None,
-        random_state: Any = None,
+        preprocessor: Preprocessor = None,
+        random_state: Seed = None,
     ) -> None:
         self.balance = balance
         self.sparsity = sparsity
@@ -113,7 +114,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, pairs: Any, y: Any) -> SDML:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> SDML:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 
 from vicinal import _features
 from vicinal._threads import n_threads
 from vicinal.affinities.lengths import list_length
-from vicinal.core.types import EvaluationSize, MapCost, PairCost
+from vicinal.core.types import EvaluationSize, MapCost, MatrixLike, PairCost
 from vicinal.engines import choose
 from vicinal.engines.set_sums import set_sums_engine
 from vicinal.starts.spectral import WIDE, basis_size
@@ -30,7 +31,8 @@ _GRADIENTS = 32  # of a nonlinear map: partial sums, and the memory of a solver
 _VOTERS = 900  # bytes of a row while n_neighbors="auto" is chosen
 _SEARCH = 2**23  # bytes of a thread that searches neighbours among distances to all rows
 _LISTED_AT_ONCE, _NEIGHBOUR = 2**14, 20  # rows whose lists are searched at a time; bytes of a pair
-_LENGTH = 3  # kSNE's lists that leave out 1 % are this many times the minimum: 351 rows of mnist
+#: kSNE's lists are this many times the minimum if they may leave out 5 %, 2 %, or less: mnist, usps
+_LENGTHS = ((0.05, 1.05), (0.02, 2.2), (0.0, 3.5))
 _ENTRY = 3e-9  # seconds of one thread for an entry of them
 #: seconds of one thread for an evaluation above which exact sums must be asked for by name
 MOST_SECONDS = 10.0
@@ -89,7 +91,7 @@ def in_short(seconds: float) -> str:
     return f"{rounded:,.0f}" if rounded >= 10.0 else f"{rounded:g}"
 
 
-def converted_bytes(X: Any) -> int:
+def converted_bytes(X: MatrixLike) -> int:
     """Bytes of the copy that is made of a table which does not hold float32 or float64."""
     dtype = getattr(X, "dtype", None)
     if dtype is None or (dtype.kind == "f" and dtype.itemsize in (4, 8)):
@@ -189,13 +191,13 @@ def _evaluation_bytes(
 # A fit of an embedding
 
 
-def engine_of(estimator: Any, n: int) -> str:
+def engine_of(estimator: BaseEstimator, n: int) -> str:
     """The engine of the repulsion of kSNE: "dense", "tiles" or "fft"."""
     d, kappa = int(estimator.n_components), float(estimator.kappa)
     return set_sums_engine(n, d, estimator.kernel, kappa, True, estimator.method)
 
 
-def _sums_cost(estimator: Any, n: int) -> tuple[float, float]:
+def _sums_cost(estimator: BaseEstimator, n: int) -> tuple[float, float]:
     """Seconds of one thread, and bytes, of the repulsion of n points.
 
     The time of a grid depends on how far the points are spread, here as in a finished picture, and
@@ -213,11 +215,11 @@ def _sums_cost(estimator: Any, n: int) -> tuple[float, float]:
     return 1e-9 * nanoseconds, 8.0 * n * (12 * even + (6 + 9 * chain) * k + 6)
 
 
-def _k_of(estimator: Any, n: int) -> int:
+def _k_of(estimator: BaseEstimator, n: int) -> int:
     return min(int(estimator.k), max(1, n - 2))
 
 
-def check_cost(estimator: Any, n: int) -> None:
+def check_cost(estimator: BaseEstimator, n: int) -> None:
     """Refuse exact sums that take very long, unless they are asked for by name."""
     seconds = _sums_cost(estimator, n)[0]
     exact = engine_of(estimator, n) == "tiles" and estimator.method != "exact"
@@ -232,11 +234,12 @@ def check_cost(estimator: Any, n: int) -> None:
     )
 
 
-def embedding_cost(estimator: Any, X: Any) -> Cost:
+def embedding_cost(estimator: BaseEstimator, X: MatrixLike) -> Cost:
     """Memory of a fit beyond its input, and seconds for each evaluation."""
     n, k, threads = int(X.shape[0]), _k_of(estimator, int(X.shape[0])), n_threads()
     seconds, work = _sums_cost(estimator, n)
-    length = min(n - 1, _LENGTH * list_length(n, float(estimator.perplexity), k))
+    stretch = next(times for share, times in _LENGTHS if estimator.max_missing >= share)
+    length = min(n - 1, int(stretch * list_length(n, float(estimator.perplexity), k)))
     if choose.is_small(n):
         making, threads = 120 * n * length, 1
     else:
@@ -247,7 +250,7 @@ def embedding_cost(estimator: Any, X: Any) -> Cost:
     return Cost(int(converted_bytes(X) + max(making, using)), seconds)
 
 
-def plan_in_words(estimator: Any, X: Any, given: Any) -> str:
+def plan_in_words(estimator: BaseEstimator, X: MatrixLike, given: MatrixLike) -> str:
     """One line about what a fit will do, and what it needs; ``given`` is X before it was checked.
 
     X has been checked.
@@ -262,7 +265,7 @@ def plan_in_words(estimator: Any, X: Any, given: Any) -> str:
 # A prediction
 
 
-def prediction_cost(model: Any, rule: str, X: Any) -> PredictionCost:
+def prediction_cost(model: Any, rule: str, X: MatrixLike) -> PredictionCost:
     """The cost of predicting rows from a model, by what the model states."""
     m, (n, d), s, outputs = X.shape[0], model.Z.shape, model.Z.itemsize, model.n_outputs
     cost = model.cost(rule)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal import maps, solvers
@@ -17,10 +18,11 @@ from vicinal._features import check_varies, make_rows, unscaled
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.affinities import affinities
 from vicinal.affinities.build import resolve_sizes
+from vicinal.core.loop import Progress
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.stopping import CallbackStop, FlatLoss, Stalled, StopRule, advice_for
-from vicinal.core.types import Array, Solver, is_auto
+from vicinal.core.types import Array, File, Map, Matrix, Solver, is_auto
 from vicinal.fit.cost import engine_of
 from vicinal.fit.method import Data
 from vicinal.fit.resume import (
@@ -59,7 +61,7 @@ class _NoLabels:
     contents: tuple[Any, ...] = ()
 
 
-def check_parameters(estimator: Any) -> None:
+def check_parameters(estimator: BaseEstimator) -> None:
     """Refuse parameters that no data would make right."""
     check_number(estimator, "n_components", 1, integer=True)
     check_number(estimator, "k", 1, integer=True)
@@ -97,7 +99,9 @@ def check_parameters(estimator: Any) -> None:
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
 
 
-def state_before(estimator: Any, X: Any, seed: int, resumes: bool) -> ResumeState | None:
+def state_before(
+    estimator: BaseEstimator, X: Matrix, seed: int, resumes: bool
+) -> ResumeState | None:
     """What a fit leaves for a later one, before its first iteration; None if none will need it."""
     if not keeps_state(estimator, resumes):
         return None
@@ -107,7 +111,7 @@ def state_before(estimator: Any, X: Any, seed: int, resumes: bool) -> ResumeStat
 
 
 def fit_to_continue(
-    estimator: Any, leaves: ResumeState | None, resume_from: Any
+    estimator: BaseEstimator, leaves: ResumeState | None, resume_from: File | None
 ) -> ResumeState | None:
     """The last fit of the estimator, or that of a checkpoint, which must be of these rows."""
     past = past_fit(estimator, resume_from is not None)
@@ -127,7 +131,7 @@ def iterations_left(past: ResumeState | None, max_iter: int) -> int:
     return max(0, max_iter - past.state.history["iteration"][-1])
 
 
-def prepare(estimator: Any, X: Any, mapping: Any) -> Fit:
+def prepare(estimator: BaseEstimator, X: Matrix, mapping: Map) -> Fit:
     """The problem of a map and its stages."""
     perplexity, k = resolve_sizes(
         X.shape[0], estimator.perplexity, estimator.k, estimator.metric, "KSNE"
@@ -146,7 +150,7 @@ def prepare(estimator: Any, X: Any, mapping: Any) -> Fit:
 
 
 def learnt_attributes(
-    estimator: Any, fit: Fit, theta: Array, problem: Problem, value: float
+    estimator: BaseEstimator, fit: Fit, theta: Array, problem: Problem, value: float
 ) -> dict[str, Any]:
     """The attributes of a picture with these parameters."""
     target: Any = problem.target
@@ -174,7 +178,7 @@ def learnt_attributes(
     return found
 
 
-def warn_if_cut(estimator: Any, result: FitResult) -> None:
+def warn_if_cut(estimator: BaseEstimator, result: FitResult) -> None:
     """Warn if the fit was cut short; ``max_iter`` iterations are what was asked for."""
     if result.converged or result.reason == "max_iter":
         return
@@ -188,7 +192,7 @@ def warn_if_cut(estimator: Any, result: FitResult) -> None:
     )
 
 
-def short_indices(X: Any) -> Any:
+def short_indices(X: Matrix) -> Matrix:
     """A sparse table whose indices have 32 bits if that is enough: some metrics take no others."""
     if not sp.issparse(X) or X.indices.dtype == np.int32 or max(X.nnz, *X.shape) >= 2**31:
         return X
@@ -196,12 +200,12 @@ def short_indices(X: Any) -> Any:
     return type(X)(parts, shape=X.shape)
 
 
-def given_metric(metric: Any) -> bool:
+def given_metric(metric: object) -> bool:
     """Whether X holds distances or weights, no rows."""
     return isinstance(metric, str) and metric in _GIVEN
 
 
-def check_init(estimator: Any, X: Any) -> Any:
+def check_init(estimator: BaseEstimator, X: Matrix) -> str | Array:
     """The name of the start, or the start as an array."""
     init, given = estimator.init, given_metric(estimator.metric)
     if isinstance(init, str) and init in _NAMES:
@@ -221,7 +225,7 @@ def check_init(estimator: Any, X: Any) -> Any:
     return _given_init(estimator, X)
 
 
-def _given_init(estimator: Any, X: Any) -> Array:
+def _given_init(estimator: BaseEstimator, X: Matrix) -> Array:
     """The start that was given as an array: places, or the matrix of a map."""
     init, d = estimator.init, int(estimator.n_components)
     shape, axes = (X.shape[0], d), "(n_samples, n_components)"
@@ -242,12 +246,12 @@ def _given_init(estimator: Any, X: Any) -> Array:
     )
 
 
-def learns_map(estimator: Any) -> bool:
+def learns_map(estimator: BaseEstimator) -> bool:
     """Whether the rows are embedded by a map, and not placed freely."""
     return not (isinstance(estimator.mapping, str) and estimator.mapping == "points")
 
 
-def check_mapping(estimator: Any, X: Any) -> Any:
+def check_mapping(estimator: BaseEstimator, X: Matrix) -> Map:
     """The map of the estimator, which may be that of free points."""
     n, n_features = X.shape
     asked = int(estimator.n_components)
@@ -274,7 +278,7 @@ def check_mapping(estimator: Any, X: Any) -> Any:
     return mapping
 
 
-def make_problem(estimator: Any, mapping: Any, X: Any, target: Affinities) -> Problem:
+def make_problem(estimator: BaseEstimator, mapping: Map, X: Matrix, target: Affinities) -> Problem:
     """The divergence of the picture from the affinities, as a function of the parameters."""
     loss = KSNELoss(
         target.k,
@@ -290,7 +294,9 @@ def make_problem(estimator: Any, mapping: Any, X: Any, target: Affinities) -> Pr
     return Problem(features, target, loss, mapping)
 
 
-def first_theta(problem: Problem, init: Any, X: Any, d: int, rng: np.random.RandomState) -> Array:
+def first_theta(
+    problem: Problem, init: str | Array, X: Matrix, d: int, rng: np.random.RandomState
+) -> Array:
     """The first parameters of the problem."""
     mapping, target = problem.mapping, problem.target
     assert isinstance(target, Affinities)
@@ -305,7 +311,7 @@ def first_theta(problem: Problem, init: Any, X: Any, d: int, rng: np.random.Rand
     return random_points(len(target), d, rng).ravel()
 
 
-def _first_map(problem: Problem, init: Any, d: int, rng: np.random.RandomState) -> Array:
+def _first_map(problem: Problem, init: str | Array, d: int, rng: np.random.RandomState) -> Array:
     """The first parameters of a map; of a named start, the first component has deviation one."""
     mapping: Any = problem.mapping
     bends = mapping.start_from is not None
@@ -331,7 +337,7 @@ class _Rule:
     at_start: ClassVar[bool] = False
     before_step: ClassVar[bool] = False
 
-    def converged(self, progress: Any) -> bool:
+    def converged(self, progress: Progress) -> bool:
         """Whether a run that this rule stops has converged."""
         return True
 
@@ -345,7 +351,7 @@ class StageEnd(_Rule):
     name: ClassVar[str] = "stage"
     at_start: ClassVar[bool] = True
 
-    def __call__(self, progress: Any) -> bool:
+    def __call__(self, progress: Progress) -> bool:
         return progress.iteration >= self.last
 
 
@@ -357,7 +363,7 @@ class NoProgress(_Rule):
 
     name: ClassVar[str] = "no_progress"
 
-    def __call__(self, progress: Any) -> bool:
+    def __call__(self, progress: Progress) -> bool:
         losses = progress.losses
         return len(losses) > self.most and min(losses[-self.most :]) > progress.lowest[-1]
 
@@ -374,12 +380,12 @@ class SmallGradientNorm(_Rule):
 
     name: ClassVar[str] = "gradient"
 
-    def __call__(self, progress: Any) -> bool:
+    def __call__(self, progress: Progress) -> bool:
         size = min(1.0, float(np.std(progress.state.theta)))
         return float(np.linalg.norm(progress.state.grad)) <= self.least * size
 
 
-def early_exaggeration(estimator: Any) -> float:
+def early_exaggeration(estimator: BaseEstimator) -> float:
     """The factor of the first stage; "auto" is 12 for free points, and 1, for none, for a map.
 
     Of a linear map of 400 digits the divergence after 500 steps of L-BFGS was 5.01 without, and
@@ -404,14 +410,14 @@ class Shrunk(_Rule):
 
     name: ClassVar[str] = "stage"
 
-    def __call__(self, progress: Any) -> bool:
+    def __call__(self, progress: Progress) -> bool:
         # about the mean: gains, one for each coordinate, let the picture drift
         spread = progress.state.theta.reshape(-1, self.n_components).std(axis=0).max()
         # random starts shrink to a hundredth first, and then grow
         return bool(spread <= 1e-3 * min(1.0, progress.map_size))
 
 
-def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
+def learning_rates(estimator: BaseEstimator, n: int, k: int) -> tuple[float, float]:
     """The rates of the two stages; "auto" is ``n / (4 * exaggeration * k)``.
 
     At k = 1 this is the rate of [Belkina2019]; the gradient grows with k.  There is no least rate,
@@ -426,7 +432,7 @@ def learning_rates(estimator: Any, n: int, k: int) -> tuple[float, float]:
     return early, late
 
 
-def make_stages(problem: Problem, estimator: Any) -> list[Stage]:
+def make_stages(problem: Problem, estimator: BaseEstimator) -> list[Stage]:
     """The stages of a fit."""
     target: Any = problem.target
     rates = learning_rates(estimator, len(target), target.k)
@@ -452,7 +458,7 @@ def make_stages(problem: Problem, estimator: Any) -> list[Stage]:
     return [Stage(exaggerated, make_solver(estimator, rates[0], len(target)), end), late]
 
 
-def make_solver(estimator: Any, rate: float, n: int) -> Solver:
+def make_solver(estimator: BaseEstimator, rate: float, n: int) -> Solver:
     """The solver of a stage.
 
     Momentum of 0.5 during early exaggeration, as in [vanDerMaaten2008], only delays it: at

@@ -13,13 +13,24 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from vicinal import maps, solvers
 from vicinal._validation import warn
 from vicinal.core import checks
 from vicinal.core.problem import Problem
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, Map, Objective, PairCost, Rows, Solver, is_auto
+from vicinal.core.types import (
+    Array,
+    Map,
+    Matrix,
+    Objective,
+    PairCost,
+    Rows,
+    Solver,
+    Target,
+    is_auto,
+)
 from vicinal.targets import LabelDistributions, Labels, Matches
 
 if TYPE_CHECKING:
@@ -45,7 +56,7 @@ class Model(Protocol):
 
     Z: Array
 
-    def scores(self, Z: Array, target: Any, rule: str) -> Array:
+    def scores(self, Z: Array, target: Target, rule: str) -> Array:
         """How well each embedded query is predicted, given what is right for it.
 
         Higher is better; 1 is perfect.
@@ -84,7 +95,7 @@ class Config:
         return is_auto(self.alpha) or is_auto(self.n_components)
 
     @classmethod
-    def of(cls, estimator: Any) -> Config:
+    def of(cls, estimator: BaseEstimator) -> Config:
         """The shared parameters of an estimator; those it lacks keep their defaults."""
         names = [field.name for field in fields(cls) if hasattr(estimator, field.name)]
         return cls(**{name: getattr(estimator, name) for name in names})
@@ -133,8 +144,8 @@ class RowNumbers(NamedTuple):
 
 
 def drop_weightless_rows(
-    X: Any, y: Any, weight: Array | None
-) -> tuple[RowNumbers, Any, Any, Array | None]:
+    X: Matrix, y: Array, weight: Array | None
+) -> tuple[RowNumbers, Matrix, Array, Array | None]:
     """The rows of positive weight, with what they are to reach, and their numbers."""
     if weight is None or weight.all():
         return RowNumbers(None, X.shape[0]), X, y, weight
@@ -164,7 +175,7 @@ class Coarse(NamedTuple):
 _COST = PairCost()
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_: object) -> None:
     return None
 
 
@@ -311,7 +322,7 @@ def is_collapsed(Z: Array, unit: float = 1.0) -> bool:
     return bool(np.ptp(Z, axis=0).max(initial=0.0) < _COLLAPSED * np.sqrt(unit))
 
 
-def collapse_warning(Z: Array, problem: Any) -> str | None:
+def collapse_warning(Z: Array, problem: Problem) -> str | None:
     """The warning for a map that the penalty has shrunk to zero, or None."""
     if not is_collapsed(Z):
         return None

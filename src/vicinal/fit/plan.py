@@ -188,7 +188,7 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         )
 
 
-def _in_words(part: Any) -> str:
+def _in_words(part: object) -> str:
     """The name of a part, with the parameters that are not at their defaults."""
     if not is_dataclass(part):
         return repr(part)
@@ -265,7 +265,7 @@ class TooFewRows(ValueError):
 
 
 def hold_out(
-    codes: Array, fraction: float, rng: Any, asker: str = "early_stopping=True"
+    codes: Array, fraction: float, rng: np.random.RandomState, asker: str = "early_stopping=True"
 ) -> tuple[Array, Array]:
     """Positions of the training rows and of the held-out rows, stratified by class.
 

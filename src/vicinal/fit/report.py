@@ -11,16 +11,18 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import sklearn
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from vicinal import _clock
 from vicinal.core.loop import Iteration
 from vicinal.core.problem import Problem
 from vicinal.core.stages import RunSnapshot
-from vicinal.core.types import Activity
+from vicinal.core.types import Activity, MatrixLike
 
 _SAY_EVERY = 10.0  # seconds between printed lines about a search that is slow
 _COMPILING = "compiling for this machine"
@@ -198,7 +200,7 @@ def heading(scored: bool = False) -> str:
     return f"{'iteration':>9} {'loss':>14} {'gradient':>10}{score} {'seconds':>10}"
 
 
-def line_of(step: Any, scored: bool = False) -> str:
+def line_of(step: Iteration, scored: bool = False) -> str:
     """One line about an iteration, or a step of a stream; a held-out score is minus a loss."""
     score = ""
     if scored:
@@ -212,7 +214,7 @@ def line_of(step: Any, scored: bool = False) -> str:
 class _NoCallbackSupport:
     """Replaces scikit-learn's mixin if there is none."""
 
-    def set_callbacks(self, *callbacks: Any) -> Any:
+    def set_callbacks(self, *callbacks: object) -> Self:
         """Refuse callbacks, which this scikit-learn cannot run.
 
         Parameters
@@ -254,7 +256,7 @@ except ImportError:
     HAS_CALLBACKS = False
 
 
-def callbacks_of(estimator: Any) -> Sequence[Any]:
+def callbacks_of(estimator: BaseEstimator) -> Sequence[Any]:
     """The callbacks that are set on an estimator."""
     return getattr(estimator, "_skl_callbacks", ()) if HAS_CALLBACKS else ()
 
@@ -290,9 +292,9 @@ class IterationReporter:
 
     def __init__(
         self,
-        estimator: Any,
-        X: Any = None,
-        y: Any = None,
+        estimator: BaseEstimator,
+        X: MatrixLike | None = None,
+        y: ArrayLike | None = None,
         *,
         max_iter: int | None,
         reconstruction_attributes: Callable[[Any], dict[str, Any]] | None = None,
@@ -382,7 +384,9 @@ class IterationReporter:
             # The estimator is fitted now, so a plain copy of it suffices.
             root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
 
-    def _reconstruction(self, task: Any, info: Any) -> Callable[[], dict[str, Any]] | None:
+    def _reconstruction(
+        self, task: object, info: IterationReport
+    ) -> Callable[[], dict[str, Any]] | None:
         """The function that scikit-learn calls if a callback takes ``fitted_estimator``.
 
         A callback that needs it only sometimes can have a method
@@ -401,7 +405,7 @@ class IterationReporter:
         return reconstruct
 
 
-def saves_fit_state(estimator: Any) -> bool:
+def saves_fit_state(estimator: BaseEstimator) -> bool:
     """Whether a callback of the estimator saves it together with the state of its fit."""
     callbacks = callbacks_of(estimator)
     return any(getattr(callback, "saves_fit_state", False) for callback in callbacks)
@@ -412,7 +416,7 @@ def _takes_fitted_estimator(callback: Any) -> bool:
     return "fitted_estimator" in inspect.signature(callback.on_fit_task_end).parameters
 
 
-def _wants_estimator(callback: Any, context: Any) -> bool:
+def _wants_estimator(callback: object, context: object) -> bool:
     """Whether ``callback`` will use the fitted estimator of this task."""
     wants = getattr(callback, "wants_fitted_estimator", None)
     return True if wants is None else bool(wants(context))

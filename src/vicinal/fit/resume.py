@@ -18,13 +18,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from vicinal import maps, storage
 from vicinal._validation import check_seed
 from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
-from vicinal.core.types import Array
+from vicinal.core.types import Array, File, Map
 from vicinal.fit.context import BestRun, EndedRun, FitRecord
 from vicinal.fit.method import Data
 from vicinal.fit.plan import Plan, schedule_length
@@ -136,7 +137,7 @@ class ResumeState(NamedTuple):
             return state
         return state._replace(left=new.max_iter)
 
-    def is_continued_by(self, plan: Plan, mapping: Any, scale: Array) -> bool:
+    def is_continued_by(self, plan: Plan, mapping: Map, scale: Array) -> bool:
         """Whether a fit can make more iterations of the last run, which had ended."""
         if self.state is None:
             return False
@@ -165,12 +166,12 @@ def is_checkpoint(path: str | os.PathLike[str]) -> bool:
     return False
 
 
-def keeps_state(estimator: Any, resumes: bool) -> bool:
+def keeps_state(estimator: BaseEstimator, resumes: bool) -> bool:
     """Whether a fit leaves its state for a later one."""
     return estimator.warm_start or resumes or saves_fit_state(estimator)
 
 
-def past_fit(estimator: Any, resumes: bool) -> ResumeState | None:
+def past_fit(estimator: BaseEstimator, resumes: bool) -> ResumeState | None:
     """The last fit, if this one may complete or continue it: it was asked for the same."""
     past: ResumeState | None = estimator._resume
     if past is None or resumes:  # `take_over` has compared the parameters
@@ -179,7 +180,7 @@ def past_fit(estimator: Any, resumes: bool) -> ResumeState | None:
     return past if estimator.warm_start and same else None
 
 
-def seed_of(estimator: Any) -> int:
+def seed_of(estimator: BaseEstimator) -> int:
     """The seed of a fit: one draw from ``random_state``, be it a generator or its seed."""
     return int(check_seed(estimator).randint(2**31 - 1))
 
@@ -216,7 +217,7 @@ def unchanged_on_error(fit: Fit) -> Fit:
     """Decorate a ``fit`` so that the estimator stays as it was if it raises."""
 
     @functools.wraps(fit)
-    def attempt(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    def attempt(estimator: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
         with restored_on_error(estimator):
             return fit(estimator, *args, **kwargs)
 
@@ -224,7 +225,7 @@ def unchanged_on_error(fit: Fit) -> Fit:
 
 
 @contextmanager
-def restored_on_error(estimator: Any) -> Iterator[None]:
+def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """Give the estimator all its attributes back if the fit inside this context raises.
 
     A fitted estimator thus keeps a map, classes and features that belong together, and an unfitted
@@ -240,7 +241,7 @@ def restored_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
-def take_over(estimator: Any, path: Any) -> None:
+def take_over(estimator: BaseEstimator, path: File | None) -> None:
     """Give the estimator all that the estimator in a checkpoint has learnt.
 
     Raises
@@ -280,13 +281,13 @@ def take_over(estimator: Any, path: Any) -> None:
     vars(estimator).update(own | learnt)
 
 
-def _is_learnt(estimator: Any, name: str) -> bool:
+def _is_learnt(estimator: BaseEstimator, name: str) -> bool:
     """Whether ``fit`` has set an attribute: it is no parameter, nor a setting of scikit-learn."""
     settings = ("_skl", "_metadata_request", "_callback", "_parent_callback")
     return name not in estimator.get_params(deep=False) and not name.startswith(settings)
 
 
-def _check_parameters(estimator: Any, held: Any, path: Any) -> None:
+def _check_parameters(estimator: BaseEstimator, held: BaseEstimator, path: File | None) -> None:
     """Refuse parameters that differ from those in the file, all by name."""
     before, now = held.get_params(deep=False), estimator.get_params(deep=False)
     changed = [
@@ -298,7 +299,7 @@ def _check_parameters(estimator: Any, held: Any, path: Any) -> None:
         _refuse(estimator, path, "parameters differ: " + "; ".join(changed))
 
 
-def _same(before: Any, now: Any) -> bool:
+def _same(before: object, now: object) -> bool:
     """Whether two values of a parameter ask for the same."""
     if isinstance(before, Number) and isinstance(now, Number):
         return before == now
@@ -310,20 +311,22 @@ def _same(before: Any, now: Any) -> bool:
         return _text(before) == _text(now)
 
 
-def _coded(value: Any) -> tuple[Any, dict[str, Any]]:
+def _coded(value: object) -> tuple[object, dict[str, Any]]:
     """A value as a model file holds it: JSON, and the contents of arrays."""
     arrays: dict[str, Any] = {}
     coded = encode(value, "parameter", arrays)
     return coded, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, np.random.RandomState):
         return "a RandomState"
     return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
 
 
-def check_same_fit(estimator: Any, past: ResumeState, new: ResumeState, path: Any) -> None:
+def check_same_fit(
+    estimator: BaseEstimator, past: ResumeState, new: ResumeState, path: File | None
+) -> None:
     """Refuse rows, targets or a plan other than those of the fit in the checkpoint."""
     if past.rows != new.rows:
         _refuse(
@@ -336,7 +339,7 @@ def check_same_fit(estimator: Any, past: ResumeState, new: ResumeState, path: An
         _refuse(estimator, path, f"its plan was: {past.plan} The plan is now: {new.plan}")
 
 
-def _refuse(estimator: Any, path: Any, why: str) -> None:
+def _refuse(estimator: BaseEstimator, path: File | None, why: str) -> None:
     raise ValueError(
         f"{type(estimator).__name__}.fit cannot resume from the checkpoint {str(path)!r}: {why}."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -296,7 +296,11 @@ def _is_flat(problem: Problem) -> bool:
 
 
 def warn_of_run(
-    method: Method, config: Config, result: FitResult, facts: dict[str, Any], left_out: list[str]
+    method: Method,
+    config: Config,
+    result: FitResult,
+    facts: Mapping[str, float],
+    left_out: list[str],
 ) -> None:
     """Warn of what the run complained of, of rows out of range, or if it did not converge.
 
@@ -323,7 +327,9 @@ def warn_of_run(
         )
 
 
-def final_loss(context: FitContext, problem: Problem, theta: Array) -> tuple[float, Any]:
+def final_loss(
+    context: FitContext, problem: Problem, theta: Array
+) -> tuple[float, Mapping[str, float]]:
     """The loss of a learnt map, and the facts of its evaluation."""
     rows = context.loss_rows(problem)
     # On a sample of rows the loss is an estimate, for which float32 suffices.

@@ -222,7 +222,7 @@ def jobs(n_jobs: int | None) -> int:
     return most if n_jobs is None or n_jobs < 0 else min(int(n_jobs), most)
 
 
-def _quiet() -> Any:
+def _quiet() -> warnings.catch_warnings:
     """Suppress warnings about a fold, whose numbers the user never gave; the fit warns itself."""
     return warnings.catch_warnings(action="ignore")
 
@@ -423,7 +423,7 @@ class Search:
 
 
 def stratified_folds(
-    codes: Array, n_folds: int | None, rng: Any, owner: str
+    codes: Array, n_folds: int | None, rng: np.random.RandomState, owner: str
 ) -> list[tuple[Array, Array]]:
     """Positions of the training rows and of the held-out rows of each fold, by class in turn.
 
@@ -447,7 +447,9 @@ def stratified_folds(
     return [(np.setdiff1d(np.arange(len(codes)), part), part) for part in parts]
 
 
-def cross_validation(problem: Problem, cv: Any, rng: Any, owner: str = "NCA") -> list[Problem]:
+def cross_validation(
+    problem: Problem, cv: Any, rng: np.random.RandomState, owner: str = "NCA"
+) -> list[Problem]:
     """One problem for each fold: trained on all other rows, with that fold held out.
 
     If ``cv`` is a number, the folds take rows from each class in turn, and leave two of it for

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 
 from vicinal import _clock, maps, samplers, solvers, starts
@@ -30,7 +32,7 @@ from vicinal.core.loop import update
 from vicinal.core.points import to_host
 from vicinal.core.problem import Problem, Tracked
 from vicinal.core.seeds import rng_for
-from vicinal.core.types import Array, Batch, Solver, is_auto
+from vicinal.core.types import Array, Batch, Matrix, MatrixLike, Solver, Weights, is_auto
 from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.method import Coarse, Config, Data, Method, RowNumbers
 from vicinal.fit.plan import Plan, make_plan, make_problem, size_of
@@ -73,7 +75,7 @@ class StreamRules(NamedTuple):
     check_first: Callable[[Any], None] = lambda estimator: None
 
 
-def can_stream(rules: StreamRules, estimator: Any) -> bool:
+def can_stream(rules: StreamRules, estimator: BaseEstimator) -> bool:
     """True, or an error that names the parameter that a stream does not support."""
     name, sampling = type(estimator).__name__, estimator.sampling
     for parameter, allowed, why in (
@@ -103,7 +105,7 @@ def can_stream(rules: StreamRules, estimator: Any) -> bool:
     return True
 
 
-def _stream_solver(estimator: Any) -> Solver | None:
+def _stream_solver(estimator: BaseEstimator) -> Solver | None:
     """The solver of a stream; None for Adam with a rate that suits the data."""
     if is_auto(estimator.solver):
         return None
@@ -120,7 +122,7 @@ def _stream_solver(estimator: Any) -> Solver | None:
     return solver
 
 
-def _check_settled(estimator: Any) -> None:
+def _check_settled(estimator: BaseEstimator) -> None:
     """Refuse parameters that have changed since the stream began."""
     name = type(estimator).__name__
     stream, parameters = estimator._stream, estimator.get_params(deep=False)
@@ -157,7 +159,12 @@ def _first_run(problem: Problem, rng: np.random.RandomState) -> Coarse:
 
 
 def _new_stream(
-    rules: StreamRules, estimator: Any, plan: Plan, problem: Problem, theta: Array, seed: int
+    rules: StreamRules,
+    estimator: BaseEstimator,
+    plan: Plan,
+    problem: Problem,
+    theta: Array,
+    seed: int,
 ) -> Stream:
     """A stream that starts with the scaling of a problem and the map theta."""
     # a constant rate, since a stream has no known length
@@ -285,7 +292,9 @@ class Stream:
         other.reservoir, other.n_seen = copy(self.reservoir), self.n_seen.copy()
         return other
 
-    def learn(self, method: Method, X: Any, codes: Array, weight: Array) -> Iterator[StreamStep]:
+    def learn(
+        self, method: Method, X: MatrixLike, codes: Array, weight: Array
+    ) -> Iterator[StreamStep]:
         """Make one step per ``n_queries`` rows, and yield its record."""
         for rows in gen_batches(len(codes), self.n_queries):
             problem = self._against(method, X[rows], codes[rows], weight[rows])
@@ -296,7 +305,7 @@ class Stream:
             np.add.at(self.n_seen, codes[rows], 1)
             yield step
 
-    def _against(self, method: Method, X: Any, codes: Array, weight: Array) -> Problem:
+    def _against(self, method: Method, X: MatrixLike, codes: Array, weight: Array) -> Problem:
         """The problem of some rows and the rows in the reservoir."""
         n = len(self.reservoir)
         X, codes, weight = self.reservoir.with_rows(X, codes, weight)
@@ -318,7 +327,7 @@ class Stream:
         none = np.empty(0, dtype=int)
         return self._against(method, self.reservoir.X[:0], none, np.empty(0))
 
-    def features(self, X: Any) -> Features:
+    def features(self, X: MatrixLike) -> Features:
         """Rows with the scaling of the first batch."""
         return Features.scaled_as(self.problem.X, X)
 
@@ -354,7 +363,12 @@ class Stream:
 
 
 def learn_batch(
-    rules: StreamRules, estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any = None
+    rules: StreamRules,
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    classes: ArrayLike | None,
+    sample_weight: Weights = None,
 ) -> None:
     """Continue the stream of an estimator, or begin one with the first batch."""
     with restored_on_error(estimator):
@@ -391,20 +405,25 @@ def learn_batch(
 
 
 def _check_batch(
-    estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
-) -> tuple[Any, Array, Array]:
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    classes: ArrayLike | None,
+    sample_weight: Weights,
+    first: bool,
+) -> tuple[Matrix, Array, Array]:
     """The checked rows of positive weight in a batch, their classes and weights."""
     check_label_types(y)
-    X, y = check_rows(estimator, to_host(X), y, reset=first)
-    estimator.classes_ = check_declared_classes(estimator, classes, y, first)
-    weight = check_weights(sample_weight, len(y), scaled=False)  # also against other batches
-    weight = np.ones(len(y)) if weight is None else weight
+    X, labels = check_rows(estimator, to_host(X), y, reset=first)
+    estimator.classes_ = check_declared_classes(estimator, classes, labels, first)
+    weight = check_weights(sample_weight, len(labels), scaled=False)  # also against other batches
+    weight = np.ones(len(labels)) if weight is None else weight
     seen = weight > 0
-    return X[seen], np.searchsorted(estimator.classes_, y[seen]), weight[seen]
+    return X[seen], np.searchsorted(estimator.classes_, labels[seen]), weight[seen]
 
 
 def _begin(
-    rules: StreamRules, estimator: Any, data: Data, method: Method, reports: Reports
+    rules: StreamRules, estimator: BaseEstimator, data: Data, method: Method, reports: Reports
 ) -> None:
     """Begin a stream with the rows of the first batch."""
     rules.check_first(estimator)
@@ -468,7 +487,7 @@ class Reservoir:
 
     def __init__(self, capacity: int, by_class: bool = True) -> None:
         self.capacity, self.by_class = capacity, by_class
-        self.X: Any = None
+        self.X: MatrixLike | None = None
         self.codes = np.empty(0, dtype=np.intp)
         self.weight = np.empty(0)
         self._draws = np.empty(0)
@@ -489,12 +508,14 @@ class Reservoir:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def with_rows(self, X: Any, codes: Array, weight: Array) -> tuple[Any, Array, Array]:
+    def with_rows(self, X: Matrix, codes: Array, weight: Array) -> tuple[Matrix, Array, Array]:
         """The rows kept so far followed by those given: features, codes and weights."""
         X = X if self.X is None else _stack(self.X, X)
         return X, np.append(self.codes, codes), np.append(self.weight, weight)
 
-    def add(self, X: Any, codes: Array, weight: Array, random_state: np.random.RandomState) -> None:
+    def add(
+        self, X: MatrixLike, codes: Array, weight: Array, random_state: np.random.RandomState
+    ) -> None:
         """Add rows, and drop rows beyond the capacity."""
         X, codes, weight = self.with_rows(X, codes, weight)
         draws = np.append(self._draws, random_state.uniform(size=len(codes) - len(self)))
@@ -509,7 +530,7 @@ class Reservoir:
         self._n_added = n_added
 
 
-def _stack(above: Any, below: Any) -> Any:
+def _stack(above: Matrix, below: Matrix) -> Matrix:
     if sp.issparse(above) or sp.issparse(below):
         return sp.vstack([sp.csr_array(above), sp.csr_array(below)], format="csr")
     return np.concatenate([above, below])

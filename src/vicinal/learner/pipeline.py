@@ -51,6 +51,8 @@ class Learner(Pipeline):
         The columns that are not used, by name or position, and why, such as "row numbers".
     notes_ : list of str
         What was done with the table, one line each: its columns, then its rows and labels.
+    target_name_ : str or None
+        The name of y, if it is a column of a data frame.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class Learner(Pipeline):
         self : Learner
         """
         notes: list[str] = []
-        task = self._task()
+        task, name = self._task(), getattr(y, "name", None)
         if y is not None and task != "none" and not _is_matrix(y):
             X, y, params = self._with_labels(X, y, params, notes)
             if self.task is None and task == "classes" and target_kind(y) == "numbers":
@@ -107,6 +109,7 @@ class Learner(Pipeline):
         tell(notes)
         super().fit(X, y, **params)
         self.task_ = task
+        self.target_name_ = None if name is None else str(name)
         self.left_out_ = dict(self.left_out or {})
         self.notes_ = [*self.notes, *notes]
         return self

@@ -278,7 +278,7 @@ def make_folds(
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         if isinstance(cv, Integral):
             n_splits = min(int(cv), len(y))
-            if n_splits < cv:
+            if n_splits < int(cv):
                 notes.append(f"There are {len(y)} rows, and as many folds.")
             counts = np.unique(y, return_counts=True)[1] if kind == "classes" else np.zeros(1)
             by_class = counts.max() >= n_splits

@@ -169,9 +169,8 @@ class Rival:
             for name, folds in values.items()
         }
         first = next(iter(values))
-        voted = None
-        if self.held[0].voted is not None:
-            voted = [_right(held.truth, held.voted, self.classes) for held in self.held]
+        votes = [(held.truth, held.voted) for held in self.held if held.voted is not None]
+        voted = [_right(truth, vote, self.classes) for truth, vote in votes] or None
         gain = None
         if best is not None and not self.usual:
             other = best._values(first, None)

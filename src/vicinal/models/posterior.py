@@ -1,21 +1,53 @@
-"""Predictions by NCA's stochastic neighbours, and votes with a local k for each query."""
+"""Predictions by stochastic neighbours: by one, by the vote of k, and with a local k per query."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from vicinal._threads import n_threads
 from vicinal.core import checks
 from vicinal.core.types import Array, QueryCost
 from vicinal.densities import Gaussian, Kernel
-from vicinal.models.picks import StochasticPicks
+from vicinal.models.stored import StoredRows
 from vicinal.models.votes import NeighbourModel
-from vicinal.objectives import nca_posterior
+from vicinal.objectives import knca_posterior, nca_effective_n_neighbors, nca_posterior
+from vicinal.targets import Labels
 
 _GAUSSIAN = Gaussian()
 _FEW = 16  # a search for more than 1/16 of the rows takes longer than all distances
+
+
+class StochasticPicks(StoredRows):
+    """Effective numbers of neighbours, for models whose queries pick a training row at random.
+
+    Class priors have no influence on them.
+    """
+
+    kernel: Kernel
+
+    @cached_property
+    def effective_n_neighbors(self) -> Array:
+        """Effective number of neighbours of each training row, [Goldberger2005] section 2."""
+        return nca_effective_n_neighbors(self.Z, self.sample_weight, kernel=self.kernel)
+
+    def effective_n_neighbors_of(self, Z: Array) -> Array:
+        """Effective number of neighbours of each query among the training rows."""
+
+        def answer(part: Array) -> Array:
+            return nca_effective_n_neighbors(
+                self.Z, self.sample_weight, Z_query=part, kernel=self.kernel
+            )
+
+        return self._in_chunks(Z, 16 * Z.shape[1] + 200, answer)
+
+    def local_n_neighbors(self, Z: Array) -> Array:
+        """The k of each query: its effective number of neighbours, [Goldberger2005] section 6."""
+        effective: Any = np.rint(self.effective_n_neighbors_of(Z))
+        return np.clip(effective, 1, len(self.Z)).astype(np.intp)
 
 
 class NCAModel(StochasticPicks, NeighbourModel):
@@ -40,7 +72,7 @@ class NCAModel(StochasticPicks, NeighbourModel):
         self,
         Z: Array,
         labels: Any,
-        n_neighbors: int | str,
+        n_neighbors: int | str | None,
         kernel: Kernel = _GAUSSIAN,
         background: Array | None = None,
     ) -> None:
@@ -105,3 +137,35 @@ class NCAModel(StochasticPicks, NeighbourModel):
             near = np.argpartition(distances, k[i] - 1)[: k[i]]
             shares[i] = self._shares(self._first_of_equal(near[None]), k[i : i + 1])[0]
         return shares
+
+
+class KNCAModel(NeighbourModel):
+    """The model of kNCA: the probability to win the vote of k; hard votes use k by default."""
+
+    k: int
+    vote: str
+
+    def __init__(self, Z: Array, labels: Labels, n_neighbors: Any, k: int, vote: str) -> None:
+        super().__init__(Z, labels, n_neighbors)
+        self.k, self.vote = k, vote
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        super().check_fields()
+        checks.count(self.k, "k", 1)
+        checks.need(self.vote in ("majority", "all"), "unknown vote")
+
+    def cost(self, rule: str) -> QueryCost:
+        """What a prediction costs; each thread counts the votes of some queries at a time."""
+        if rule == "knn":
+            return super().cost(rule)
+        d, k, n_classes = self.Z.shape[1], self.k, self.n_outputs
+        sums = self._cost_of_sums(3.0 + 1.2 * k + 0.27 * d, 12.0 * (k + d / 4), 8.0 * n_classes)
+        counters = 2e4 * n_threads() * (k + 1) * n_classes
+        return sums._replace(fixed_bytes=sums.fixed_bytes + counters)
+
+    def _posterior(self, Z: Array) -> Array:
+        return knca_posterior(Z, self.Z, self.labels, self.k, self.vote)
+
+    def _n_voters(self, asked: Any, deadline: float | None) -> int:
+        return super()._n_voters(self.k if asked is None else asked, deadline)

@@ -16,10 +16,9 @@ from onnx import TensorProto
 
 from vicinal.core.types import Array
 from vicinal.densities import Compact, Gaussian, Kernel, Laplace, Student
-from vicinal.models.posterior import NCAModel
+from vicinal.models.posterior import KNCAModel, NCAModel
 from vicinal.models.regression import RegressionModel
 from vicinal.models.soft import DistributionModel
-from vicinal.models.vote_of_k import KNCAModel
 from vicinal.models.votes import Chi2VotingModel, VotingModel
 from vicinal.objectives.background import Normals
 from vicinal.onnx._votes_of_k import win_shares

@@ -77,7 +77,7 @@ def to_onnx(
     True
     """
     _need_packages("to_onnx")
-    from vicinal.onnx._conversion import converted
+    from vicinal.onnx._registry import converted
 
     return converted(model, X, output, zipmap, target_opset)
 

@@ -11,7 +11,7 @@ from scipy.special import entr, softmax
 from vicinal.core.types import Array
 from vicinal.densities import Gaussian
 from vicinal.metrics._ranks import check_count
-from vicinal.models.vote_of_k import KNCAModel
+from vicinal.models.posterior import KNCAModel
 from vicinal.plotting._colours import Classes, colouring
 from vicinal.plotting._fitted import Fitted, dense
 from vicinal.plotting._matplotlib import Display, bad

@@ -17,7 +17,7 @@ from vicinal.engines import choose
 from vicinal.engines.base import Data
 from vicinal.estimators._metric import HistogramMixin
 from vicinal.metrics import Chi2Index
-from vicinal.models.picks import StochasticPicks
+from vicinal.models.posterior import StochasticPicks
 from vicinal.models.regression import RegressionModel
 from vicinal.plotting._fitted import scales_columns
 from vicinal.reporting.contents import Neighbours

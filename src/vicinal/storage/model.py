@@ -131,6 +131,9 @@ def save(model: Any, path: Any) -> None:
         names = getattr(model, "feature_names_in_", None)
         if names is not None:  # those of the table, before it was prepared
             about["feature_names_in"] = [_short(name) for name in list(names)[:1000]]
+        if "table" in fields:
+            about["target"] = fields["table"]["target"]
+            about["left_out"] = {str(name): why for name, why in fields["table"]["left_out"]}
         write_object(path, "pipeline", fields, about)
         return
     name = name_of(type(model))

@@ -67,12 +67,10 @@ HOMES: dict[str, str] = {
     **_listed("target.", "targets.matches", "Matches"),
     **_listed("target.", "targets.numbers", "Numbers NearNumbers LabelDistributions"),
     **_listed("target.", "targets.affinities", "Affinities"),
-    **_listed("model.", "models.posterior", "NCAModel"),
-    **_listed("model.", "models.soft", "DistributionModel MatchModel"),
-    **_listed("model.", "models.vote_of_k", "KNCAModel"),
+    **_listed("model.", "models.posterior", "NCAModel KNCAModel"),
+    **_listed("model.", "models.soft", "DistributionModel MatchModel PartnerModel"),
     **_listed("model.", "models.votes", "VotingModel Chi2VotingModel"),
     **_listed("model.", "models.regression", "RegressionModel"),
-    **_listed("model.", "models.partners", "PartnerModel"),
     **_listed("model.", "models.picture", "Picture Target"),
     # how it was learnt, and where a fit stands
     **_listed("fit.", "fit.plan", "Plan"),
@@ -92,10 +90,12 @@ HOMES: dict[str, str] = {
 }  # fmt: skip
 
 _BY_HOME = {home: name for name, home in HOMES.items()}
-#: what `make_learner` puts before an estimator, besides steps of scikit-learn; types of numbers
+#: the pipeline of `make_learner`, and what it puts before an estimator besides steps of
+#: scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
     "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.pipeline.Learner",
     "vicinal.learner.text.TextColumns",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them

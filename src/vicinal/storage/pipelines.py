@@ -87,6 +87,7 @@ def to_fields(pipeline: Any) -> dict[str, Any]:
             "learnt": pipeline.task_,
             "notes": list(pipeline.notes_),
             "left_out": [[column, why] for column, why in pipeline.left_out_.items()],
+            "target": pipeline.target_name_,
         }
     from_fields(fields)  # so that a file that was written can also be read
     return fields
@@ -172,7 +173,7 @@ def from_fields(fields: Any) -> Pipeline:
 
 def _learner(steps: list[tuple[str, Any]], table: Any) -> Pipeline:
     """A pipeline that remembers what was done with its table."""
-    keys = {"task", "learnt", "notes", "left_out"}
+    keys = {"task", "learnt", "notes", "left_out", "target"}
     need(isinstance(table, dict) and table.keys() == keys, "what was done with a table")
     tasks, notes, left_out = ("classes", "numbers", "none"), table["notes"], table["left_out"]
     need(table["task"] in (None, *tasks) and table["learnt"] in tasks, "the task of a learner")
@@ -181,10 +182,12 @@ def _learner(steps: list[tuple[str, Any]], table: Any) -> Pipeline:
         isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) for pair in left_out
     )
     need(pairs, "columns that are left out")
+    need(table["target"] is None or isinstance(table["target"], str), "the name of the label")
     made = import_module("vicinal.learner.pipeline").Learner(
         steps, task=table["task"], left_out={column: why for column, why in left_out}, notes=notes
     )
     made.task_, made.left_out_, made.notes_ = table["learnt"], dict(made.left_out), list(notes)
+    made.target_name_ = table["target"]
     return made
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult, minimize
 from sklearn.datasets import make_spd_matrix
 
 from vicinal.core.types import Array
@@ -27,7 +28,7 @@ Function = Callable[[Array], tuple[float, Array, float]]
 
 
 def prior_factor(
-    owner: str, prior: Any, points: Array, scale: Array, rng: np.random.RandomState
+    owner: str, prior: str | ArrayLike, points: Array, scale: Array, rng: np.random.RandomState
 ) -> Array:
     """L⁰ (D, D) with ``M⁰ = L⁰ᵀ L⁰`` in scaled columns.
 
@@ -118,7 +119,7 @@ def minimise_factored(fun: Function, L0: Array, max_iter: int, tol: float) -> Fa
         last[:] = theta.copy(), residual
         return value, gradient.ravel() / _VARIABLES
 
-    def stop(intermediate_result: Any) -> None:
+    def stop(intermediate_result: OptimizeResult) -> None:
         theta = intermediate_result.x
         if not np.array_equal(theta, last[0]):  # a line search may return to an earlier point
             flat(theta)
