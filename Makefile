@@ -26,7 +26,7 @@ QUICK := not (slow or long or fuzz or options)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-browser test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
-	bench bench-all reproduce check-results clean
+	docs wheel bench bench-all reproduce check-results clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) \
@@ -72,6 +72,20 @@ format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only
 	$(VENV)/bin/ruff format
 
+docs: $(VENV)/.docs ## build the site in build/site: runs the code of its pages, the gallery, two reports
+	$(VENV)/bin/python docs/run_code.py
+	mkdir -p build/extra/reports
+	cd build/extra/reports && $(abspath $(VENV))/bin/python $(CURDIR)/docs/sample_reports.py
+	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs . build/site
+
+wheel: $(VENV)/.wheel ## build wheel and sdist into dist/, check them, and try the wheel in an environment of its own
+	rm -rf dist build/try-wheel
+	$(VENV)/bin/python -m build -q
+	$(VENV)/bin/twine check --strict dist/*
+	$(VENV)/bin/python -m venv build/try-wheel
+	build/try-wheel/bin/python $(PIP) install "$$(ls dist/*.whl)[cli]"
+	cd build/try-wheel && bin/vicinal demo -o demo
+
 bench: $(VENV)/.bench ## measure every method beside its peers: speed and memory
 	-$(VENV)/bin/python benchmarks/environments.py
 	$(VENV)/bin/python benchmarks/methods_speed.py $(ARGS)
@@ -103,7 +117,9 @@ $(VENV)/.test: EXTRAS := test
 $(VENV)/.lint: EXTRAS := dev
 $(VENV)/.bench: EXTRAS := bench,test
 $(VENV)/.browser: EXTRAS := browser
-$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench $(VENV)/.browser: $(META) $(VENV)/pyvenv.cfg
+$(VENV)/.docs: EXTRAS := docs
+$(VENV)/.wheel: EXTRAS := wheel
+$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench $(VENV)/.browser $(VENV)/.docs $(VENV)/.wheel: $(META) $(VENV)/pyvenv.cfg
 	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
 	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
 	@touch $@

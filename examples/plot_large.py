@@ -1,9 +1,13 @@
-"""Many rows: let NCA learn from batches, or pass the rows as a stream.
+"""
+Many rows: let NCA learn from batches, or pass the rows as a stream
+===================================================================
+
+::
 
     python examples/plot_large.py [picture.png]
 
-The data are 30,000 rows on five noisy rings in a plane, hidden by a third column of large variance.
-Needs matplotlib.
+The data are 30,000 rows on five noisy rings in a plane, hidden by a third column of large
+variance. Needs matplotlib.
 """
 
 import sys
@@ -58,23 +62,24 @@ def draw(losses, seen, accuracy, levels, path):
     figure.savefig(path, dpi=100)
 
 
-def main(picture="demo/large.png"):
-    X, y = datasets.make_rings(30_000, noise=10.0, radial_noise=0.05, random_state=0)
-    X_train, X_test, y_train, y_test = X[N_TEST:], X[:N_TEST], y[N_TEST:], y[:N_TEST]
+picture = Path(*sys.argv[1:2] or ["demo/large.png"])
 
-    before = KNeighborsClassifier().fit(X_train, y_train).score(X_test, y_test)
-    model = learn_in_batches(X_train, y_train)
-    after = model.score(X_test, y_test)
-    seen, accuracy = learn_from_a_stream(X_train, y_train, X_test, y_test)
-    print("Test accuracy")
-    print(f"5-NN on the raw columns: {before:.1%}")
-    print(f"NCA on batches:          {after:.1%}")
-    print(f"NCA on a stream:         {accuracy[-1]:.1%}")
+# %%
+# A plan for this many rows, and a stream of the same rows.
+X, y = datasets.make_rings(30_000, noise=10.0, radial_noise=0.05, random_state=0)
+X_train, X_test, y_train, y_test = X[N_TEST:], X[:N_TEST], y[N_TEST:], y[:N_TEST]
 
-    levels = {"all rows, by batches": after, "5-NN, raw columns": before}
-    draw(model.history_["loss"], seen, accuracy, levels, picture)
-    print(f"Picture: {picture}")
+before = KNeighborsClassifier().fit(X_train, y_train).score(X_test, y_test)
+model = learn_in_batches(X_train, y_train)
+after = model.score(X_test, y_test)
+seen, accuracy = learn_from_a_stream(X_train, y_train, X_test, y_test)
+print("Test accuracy")
+print(f"5-NN on the raw columns: {before:.1%}")
+print(f"NCA on batches:          {after:.1%}")
+print(f"NCA on a stream:         {accuracy[-1]:.1%}")
 
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+# %%
+# The loss of each batch, and the accuracy of the stream as it goes on.
+levels = {"all rows, by batches": after, "5-NN, raw columns": before}
+draw(model.history_["loss"], seen, accuracy, levels, picture)
+print(f"Picture: {picture}")

@@ -1,4 +1,8 @@
-"""A film without labels: rows that match are frames that follow each other.
+"""
+A film without labels: rows that match are frames that follow each other
+========================================================================
+
+::
 
     python examples/plot_matches.py [picture.png]
 
@@ -42,26 +46,28 @@ def error(Z, Z_new):
     return np.minimum(wrong, FRAMES - wrong).mean() * 360 / FRAMES
 
 
-def main(picture="demo/matches.png"):
-    X = film(np.random.RandomState(0), 2 * FRAMES)
-    first, second = X[:FRAMES], X[FRAMES:]  # learn from one turn, find the other one in it
-    following = np.ones(FRAMES - 1)
-    matches = sp.diags_array([following, following], offsets=[-1, 1])
-    model = NCA(2, scaling="global", random_state=0).fit(first, matches=matches)
-    panels = {}
-    for name, learnt in {"PCA": PCA(2).fit(first), "NCA by matches": model}.items():
-        Z = learnt.transform(first)
-        off = error(Z, learnt.transform(second))
-        print(f"{name}: frames of the second turn are placed with a mean error of {off:.1f}°")
-        panels[f"{name}: mean error {off:.0f}°"] = Z
-    quarters = np.repeat([f"quarter {q}" for q in (1, 2, 3, 4)], FRAMES // 4)
-    figure = before_after(panels, quarters)
-    for ax, Z in zip(figure.axes, panels.values(), strict=True):
-        ax.plot(*Z.T, color="0.6", linewidth=0.5, zorder=0)
-    Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture)
-    print(f"Picture: {picture}")
+picture = Path(*sys.argv[1:2] or ["demo/matches.png"])
 
+# %%
+# Learn from one turn, with the frames that follow each other as matches; find the other turn in it.
+X = film(np.random.RandomState(0), 2 * FRAMES)
+first, second = X[:FRAMES], X[FRAMES:]  # learn from one turn, find the other one in it
+following = np.ones(FRAMES - 1)
+matches = sp.diags_array([following, following], offsets=[-1, 1])
+model = NCA(2, scaling="global", random_state=0).fit(first, matches=matches)
+panels = {}
+for name, learnt in {"PCA": PCA(2).fit(first), "NCA by matches": model}.items():
+    Z = learnt.transform(first)
+    off = error(Z, learnt.transform(second))
+    print(f"{name}: frames of the second turn are placed with a mean error of {off:.1f}°")
+    panels[f"{name}: mean error {off:.0f}°"] = Z
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+# %%
+# The frames of the first turn: the light hides the order from PCA, and the learnt map shows it.
+quarters = np.repeat([f"quarter {q}" for q in (1, 2, 3, 4)], FRAMES // 4)
+figure = before_after(panels, quarters)
+for ax, Z in zip(figure.axes, panels.values(), strict=True):
+    ax.plot(*Z.T, color="0.6", linewidth=0.5, zorder=0)
+picture.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(picture)
+print(f"Picture: {picture}")

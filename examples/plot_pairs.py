@@ -1,4 +1,8 @@
-"""Isolated pairs: with neighbourhoods of one they stay alone, with larger ones they join a cluster.
+"""
+Isolated pairs: with neighbourhoods of one they stay alone, with larger ones they join a cluster
+================================================================================================
+
+::
 
     python examples/plot_pairs.py [picture.png]
 
@@ -40,25 +44,27 @@ def share_at_home(Z, y, paired):
     return np.mean(apart.argmin(axis=1) == y[paired])
 
 
-def main(picture="demo/pairs.png"):
-    X, y, paired = clusters_with_pairs(np.random.RandomState(0))
-    panels = {}
-    for k in (1, 5):
-        # At this perplexity the nearest row has nearly all of the weight.
-        model = KSNE(k=k, perplexity=1.05, init="random", max_iter=500, random_state=0)
-        Z = model.fit_transform(X)
-        share = f"{100 * share_at_home(Z, y, paired):.0f}%"
-        print(f"k = {k}: {share} of the paired points are nearest to their own cluster")
-        panels[f"k = {k}: {share} of the pairs at home"] = Z
-    figure = before_after(panels, [f"cluster {c}" for c in y])
-    for ax, Z in zip(figure.axes, panels.values(), strict=True):
-        ends = Z[paired].reshape(-1, 2, 2)  # a line between the two of each pair, a ring around it
-        ax.plot(*ends.transpose(2, 1, 0), color="0.3", linewidth=0.8)
-        ax.plot(*ends.mean(axis=1).T, "o", markersize=10, markerfacecolor="none", color="0.3")
-    Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture)
-    print(f"Picture: {picture}")
+picture = Path(*sys.argv[1:2] or ["demo/pairs.png"])
 
+# %%
+# At this perplexity the nearest row has nearly all of the weight.
+X, y, paired = clusters_with_pairs(np.random.RandomState(0))
+panels = {}
+for k in (1, 5):
+    # At this perplexity the nearest row has nearly all of the weight.
+    model = KSNE(k=k, perplexity=1.05, init="random", max_iter=500, random_state=0)
+    Z = model.fit_transform(X)
+    share = f"{100 * share_at_home(Z, y, paired):.0f}%"
+    print(f"k = {k}: {share} of the paired points are nearest to their own cluster")
+    panels[f"k = {k}: {share} of the pairs at home"] = Z
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+# %%
+# The two points of a pair are joined by a line.
+figure = before_after(panels, [f"cluster {c}" for c in y])
+for ax, Z in zip(figure.axes, panels.values(), strict=True):
+    ends = Z[paired].reshape(-1, 2, 2)  # a line between the two of each pair, a ring around it
+    ax.plot(*ends.transpose(2, 1, 0), color="0.3", linewidth=0.8)
+    ax.plot(*ends.mean(axis=1).T, "o", markersize=10, markerfacecolor="none", color="0.3")
+picture.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(picture)
+print(f"Picture: {picture}")

@@ -1,4 +1,8 @@
-"""Find the other picture of the same digit: learn from pairs, without any classes.
+"""
+Find the other picture of the same digit: learn from pairs, without any classes
+===============================================================================
+
+::
 
     python examples/plot_partners.py [picture.png]
 
@@ -31,36 +35,41 @@ def nearest(queries, gallery):
     return np.linalg.norm(queries[:, None] - gallery, axis=2).argmin(axis=1)
 
 
-def main(picture="demo/partners.png"):
-    rng = np.random.RandomState(0)
-    digits = rng.permutation(load_digits().images)
-    known, new = digits[:DIGITS], digits[DIGITS : 2 * DIGITS]
-    X = np.concatenate([photographs(known, rng), photographs(known, rng)])
-    pairs = np.arange(2 * DIGITS).reshape(2, DIGITS).T  # row i and row i + DIGITS
-    model = PairNCA(16, scaling="global", alpha=0.1).fit(X, pairs)
-    queries, gallery = photographs(new, rng), photographs(new, rng)
-    found = {
-        "pixels": nearest(queries, gallery),
-        "PairNCA": nearest(model.transform(queries), model.transform(gallery)),
-    }
-    for name, rows in found.items():
-        share = np.mean(rows == np.arange(DIGITS))
-        print(f"{name}: {100 * share:.0f}% of {DIGITS} photographs find their partner")
-    shown = {
-        "photograph": queries[:SHOWN],
-        "its partner": gallery[:SHOWN],
-        **{f"nearest by {name}": gallery[rows[:SHOWN]] for name, rows in found.items()},
-    }
-    figure, axes = plt.subplots(len(shown), SHOWN, figsize=(SHOWN, len(shown)))
-    for row, (name, pictures) in zip(axes, shown.items(), strict=True):
-        row[0].set_ylabel(name, rotation=0, ha="right", va="center")
-        for ax, pixels in zip(row, pictures, strict=True):
-            ax.imshow(pixels.reshape(8, 8), cmap="gray")
-            ax.set(xticks=[], yticks=[])
-    Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, bbox_inches="tight")
-    print(f"Picture: {picture}")
+picture = Path(*sys.argv[1:2] or ["demo/partners.png"])
 
+# %%
+# Two photographs of each digit; their positions are all that PairNCA is told.
+rng = np.random.RandomState(0)
+digits = rng.permutation(load_digits().images)
+known, new = digits[:DIGITS], digits[DIGITS : 2 * DIGITS]
+X = np.concatenate([photographs(known, rng), photographs(known, rng)])
+pairs = np.arange(2 * DIGITS).reshape(2, DIGITS).T  # row i and row i + DIGITS
+model = PairNCA(16, scaling="global", alpha=0.1).fit(X, pairs)
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+# %%
+# Photographs of new digits look for their partners.
+queries, gallery = photographs(new, rng), photographs(new, rng)
+found = {
+    "pixels": nearest(queries, gallery),
+    "PairNCA": nearest(model.transform(queries), model.transform(gallery)),
+}
+for name, rows in found.items():
+    share = np.mean(rows == np.arange(DIGITS))
+    print(f"{name}: {100 * share:.0f}% of {DIGITS} photographs find their partner")
+
+# %%
+# The first eight of them.
+shown = {
+    "photograph": queries[:SHOWN],
+    "its partner": gallery[:SHOWN],
+    **{f"nearest by {name}": gallery[rows[:SHOWN]] for name, rows in found.items()},
+}
+figure, axes = plt.subplots(len(shown), SHOWN, figsize=(SHOWN, len(shown)))
+for row, (name, pictures) in zip(axes, shown.items(), strict=True):
+    row[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    for ax, pixels in zip(row, pictures, strict=True):
+        ax.imshow(pixels.reshape(8, 8), cmap="gray")
+        ax.set(xticks=[], yticks=[])
+picture.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(picture, bbox_inches="tight")
+print(f"Picture: {picture}")

@@ -1,4 +1,8 @@
-"""Half of the labels are noise: learn for one neighbour, or for a vote of ten?
+"""
+Half of the labels are noise: learn for one neighbour, or for a vote of ten?
+============================================================================
+
+::
 
     python examples/plot_votes.py [picture.png]
 
@@ -20,34 +24,35 @@ from vicinal import KNCA, NCA
 VOTERS = (1, 3, 5, 10, 15, 25)
 
 
-def main(picture="demo/votes.png"):
-    X, y = load_digits(return_X_y=True)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    rng = np.random.RandomState(0)
-    noise = rng.rand(len(y_train)) < 0.5
-    labels = np.where(noise, rng.choice(np.unique(y), len(y_train)), y_train)
+picture = Path(*sys.argv[1:2] or ["demo/votes.png"])
 
-    # one scale for all columns, so that pixels are not standardised one by one
-    setting = {"n_components": 5, "scaling": "global", "alpha": 3e-3, "random_state": 0}
-    models = {
-        "NCA": NCA(**setting),
-        "KNCA, majority of 10": KNCA(k=10, **setting),
-        "KNCA, all of 10": KNCA(k=10, vote="all", **setting),
-    }
-    figure, ax = plt.subplots(layout="constrained")
-    print(f"{'voters':<22}" + "".join(f"{k:>8}" for k in VOTERS))
-    for name, model in models.items():
-        Z = model.fit(X_train, labels).transform(X_train)
-        Z_test = model.transform(X_test)
-        right = [KNeighborsClassifier(k).fit(Z, labels).score(Z_test, y_test) for k in VOTERS]
-        print(f"{name:<22}" + "".join(f"{100 * share:>7.1f}%" for share in right))
-        ax.plot(VOTERS, right, marker="o", label=name)
-    ax.set(xlabel="voters", ylabel="test accuracy", title="digits, half of the labels are noise")
-    ax.legend()
-    Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture)
-    print(f"Picture: {picture}")
+# %%
+# Half of the training labels, on average, are replaced by random ones.
+X, y = load_digits(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+rng = np.random.RandomState(0)
+noise = rng.rand(len(y_train)) < 0.5
+labels = np.where(noise, rng.choice(np.unique(y), len(y_train)), y_train)
 
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+# %%
+# One map learns for a single neighbour, two for a vote of ten.
+# one scale for all columns, so that pixels are not standardised one by one
+setting = {"n_components": 5, "scaling": "global", "alpha": 3e-3, "random_state": 0}
+models = {
+    "NCA": NCA(**setting),
+    "KNCA, majority of 10": KNCA(k=10, **setting),
+    "KNCA, all of 10": KNCA(k=10, vote="all", **setting),
+}
+figure, ax = plt.subplots(layout="constrained")
+print(f"{'voters':<22}" + "".join(f"{k:>8}" for k in VOTERS))
+for name, model in models.items():
+    Z = model.fit(X_train, labels).transform(X_train)
+    Z_test = model.transform(X_test)
+    right = [KNeighborsClassifier(k).fit(Z, labels).score(Z_test, y_test) for k in VOTERS]
+    print(f"{name:<22}" + "".join(f"{100 * share:>7.1f}%" for share in right))
+    ax.plot(VOTERS, right, marker="o", label=name)
+ax.set(xlabel="voters", ylabel="test accuracy", title="digits, half of the labels are noise")
+ax.legend()
+picture.parent.mkdir(parents=True, exist_ok=True)
+figure.savefig(picture)
+print(f"Picture: {picture}")

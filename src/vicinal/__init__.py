@@ -26,6 +26,8 @@ __all__ = [
     "Chi2LMNN",
     "Covariance",
     "FromLabels",
+    "MetricVote",
+    "MetricVoteRegressor",
     "NCARegressor",
     "PairNCA",
     "affinities",
@@ -68,6 +70,8 @@ _HOMES = {
     "MCML": "vicinal.estimators.mcml",
     "MLKR": "vicinal.estimators.mlkr",
     "MMC": "vicinal.estimators.mmc",
+    "MetricVote": "vicinal.estimators.vote",
+    "MetricVoteRegressor": "vicinal.estimators.vote",
     "NCA": "vicinal.estimators.nca",
     "NCARegressor": "vicinal.estimators.nca_regressor",
     "PairNCA": "vicinal.estimators.pair_nca",
@@ -120,6 +124,7 @@ if _TYPE_CHECKING:
     from vicinal.estimators.pair_nca import PairNCA
     from vicinal.estimators.rca import RCA
     from vicinal.estimators.sdml import SDML
+    from vicinal.estimators.vote import MetricVote, MetricVoteRegressor
     from vicinal.learner.build import make_learner
     from vicinal.onnx.export import to_onnx
     from vicinal.reporting.make import report

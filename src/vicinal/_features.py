@@ -21,6 +21,8 @@ from vicinal.core import checks
 from vicinal.core.types import Array, Rows
 
 SCALINGS = ("standard", "global", None)
+#: those of estimators whose maps may bend: "robust" bends columns, so that no map is a matrix of X
+BENDING_SCALINGS = ("standard", "robust", "global", None)
 _BLOCK = 1024  # rows per product
 _EXTREME = 60  # exponent of two beyond which squares, and float32, may over- or underflow
 _SMALLEST = 1e-305  # a column that varies by less counts as constant: one over that may be infinite
@@ -32,6 +34,9 @@ _REACH = 6.0  # rows farther from the median than this many deviations of the ot
 # have one of 18 or more
 _KURTOSIS = 15.0
 _ENTRIES = 2**22  # entries of a sparse table that are made dense at a time
+_NORMAL_IQR = 1.349  # distance of the quartiles of a normal distribution, in deviations
+_BEND = 1 / 9  # "robust" bends values from about three deviations on: none is beyond them
+_FARTHEST = 1e15  # deviations from the median: squares beyond overflow in float32
 
 
 class Features:
@@ -40,9 +45,10 @@ class Features:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, D), float32 or float64
-    scaling : {"standard", "global", None}
+    scaling : {"standard", "robust", "global", None}
         Divide each column by its standard deviation, all by one root-mean-square deviation, or
-        not at all.  Columns that do not vary get weight zero.
+        not at all.  "robust" divides by the distance of the quartiles and bends what is far from
+        the median: see `Bend`.  Columns that do not vary get weight zero.
     sample_weight : array of shape (n,), default=None
         Weights of the rows in the means and deviations.
     limit_outliers : bool, default=True
@@ -57,12 +63,15 @@ class Features:
         Sum of the variances of the scaled columns.
     limits : Limits or None
         Of the columns with gross outliers; None if there are none.
+    bend : Bend or None
+        What is done to scaled columns under "robust".
     """
 
     X: Any
     shift: Array
     scale: Array
     limits: Limits | None
+    bend: Bend | None = None
     scaling: str | None
     total_variance: float
     _ready: bool  # whether X is already centred and scaled
@@ -81,9 +90,12 @@ class Features:
         with single_threaded_blas():
             moments = _moments(X, weight)
             self.limits = None
-            if limit_outliers and scaling is not None:
+            if limit_outliers and scaling not in (None, "robust"):
                 moments, self.limits = _inner_moments(X, weight, moments)
             self.shift, self.scale, deviation, offset = _scales(moments, scaling)
+            if scaling == "robust":
+                self.shift, self.scale, self.bend = _robust(X, weight, self.scale > 0)
+                deviation = np.divide(1.0, self.scale, out=deviation, where=self.scale > 0)
         X = limited(X, self.limits)
         self.scaling = scaling
         with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
@@ -94,11 +106,13 @@ class Features:
             self.X = X.astype(np.float64)
             self.X -= self.shift  # in place: the copy is the largest array of a fit
             self.X *= self.scale
+            if self.bend is not None:
+                self.X = self.bend(self.X)
             self._ready = True
         # Scale and shift can be moved out of a product, unless an offset of many deviations would
         # then cost the digits that distances need.
         self._offset = not offset < 30.0
-        self._fold = not self._ready and (sp.issparse(X) or not self._offset)
+        self._fold = not self._ready and self._folds(X)
         # A sparse table is not made dense for that: its products are computed in float64.
         self._exact = self._fold and self._offset
 
@@ -106,7 +120,8 @@ class Features:
         """Refuse fields that do not fit together."""
         checks.table(self.X)
         checks.columns(self, self.X.shape[1])
-        checks.need(self.scaling in SCALINGS, "unknown scaling")
+        checks.need(self.scaling in BENDING_SCALINGS, "unknown scaling")
+        checks.need((self.bend is None) == (self.scaling != "robust"), "a bend for robust scaling")
 
     @classmethod
     def as_they_are(cls, X: Any) -> Features:
@@ -126,9 +141,13 @@ class Features:
         rows = object.__new__(cls)
         rows.__dict__.update(other.__dict__)
         rows.X, rows._ready = limited(X, other.limits), False
-        rows._fold = sp.issparse(X) or not other._offset
+        rows._fold = rows._folds(X)
         rows._exact = rows._fold and other._offset
         return rows
+
+    def _folds(self, X: Any) -> bool:
+        """Whether products with X leave shift and scale to the other factor."""
+        return self.bend is None and (sp.issparse(X) or not self._offset)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -164,6 +183,8 @@ class Features:
         if not self._ready:
             part = part.toarray() if sp.issparse(part) else part
             part = (part - self.shift) * self.scale
+            if self.bend is not None:
+                part = self.bend(part)
         return part.astype(dtype, copy=False)
 
     def matmul(self, B: Array, dtype: Any = np.float64) -> Array:
@@ -366,7 +387,7 @@ def _scales(moments: _Moments, scaling: str | None) -> tuple[Array, Array, Array
     deviation = np.sqrt(variance)
     varies = deviation * unit > _SMALLEST
     scale = np.zeros(len(mean))
-    if scaling == "standard":
+    if scaling in ("standard", "robust"):
         scale[varies] = 1.0 / deviation[varies] / unit[varies]
     elif scaling == "global" and varies.any():
         largest = unit[varies].max()
@@ -408,6 +429,63 @@ class Limits(NamedTuple):
         for array in self:
             checks.double(array, 1, "limits", (len(self.low),), finite=False)
             checks.need(not np.isnan(array).any(), "limits must not be NaN")
+
+
+class Bend(NamedTuple):
+    r"""What "robust" does to columns that are centred at the median and scaled.
+
+    .. math:: x \mapsto s\, z / \sqrt{1 + c z^2}
+
+    with c = 1/9, so that no value is more than three units from the median, and s such that the
+    column has the deviation one.  Columns of two values, as zeros and ones, stay as they are:
+    c = 0 and s = 1.
+    """
+
+    curvature: Array
+    spread: Array
+
+    def check_fields(self) -> None:
+        """Refuse factors that do not fit together."""
+        for array in self:
+            checks.double(array, 1, "bend", (len(self.spread),))
+            checks.need(bool((array >= 0).all()), "a bend must not be negative")
+
+    def __call__(self, part: Array) -> Array:
+        """Rows that are centred and scaled, bent."""
+        z = np.clip(part, -_FARTHEST, _FARTHEST)
+        return z * (self.spread / np.sqrt(1.0 + self.curvature * z**2))
+
+
+def _robust(X: Any, weight: Array, varies: Array) -> tuple[Array, Array, Bend]:
+    """Medians, one over the distances of the quartiles in deviations of a normal, and the bend."""
+    if sp.issparse(X):
+        raise ValueError(
+            "The 'scaling' parameter must be 'standard', 'global' or None for sparse rows: "
+            "'robust' bends every column. Got 'robust' instead."
+        )
+    D = X.shape[1]
+    shift, scale = np.zeros(D), np.zeros(D)
+    bend = Bend(np.zeros(D), np.ones(D))
+    for j in np.flatnonzero(varies):
+        x = np.asarray(X[:, j], dtype=np.float64)
+        order = np.argsort(x, kind="stable")
+        values = np.unique(x[order[[0, -1]]])
+        if np.isin(x, values).all():  # two values
+            scale[j] = 1.0 if values.tolist() == [0.0, 1.0] else 1.0 / float(np.ptp(values))
+            continue
+        share = np.cumsum(weight[order]) - 0.5 * weight[order]
+        low, shift[j], high = np.interp([0.25, 0.5, 0.75], share, x[order])
+        with np.errstate(over="ignore"):
+            z = x - shift[j]
+            unit = float(high - low) / _NORMAL_IQR
+            if not unit > _SMALLEST:  # more than half of the values are the same
+                unit = float(np.sqrt(np.sum(weight * (z / np.abs(z).max()) ** 2)) * np.abs(z).max())
+            scale[j] = 1.0 / unit
+        bend.curvature[j] = _BEND
+        bent = Bend(np.full(1, _BEND), np.ones(1))(z * scale[j])
+        mean = np.sum(weight * bent)
+        bend.spread[j] = 1.0 / np.sqrt(np.sum(weight * (bent - mean) ** 2))
+    return shift, scale, bend
 
 
 class _Inner(NamedTuple):

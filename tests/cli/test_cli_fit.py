@@ -229,9 +229,10 @@ def test_a_table_as_people_have_it(tmp_path, monkeypatch, run, run_json):
     })  # fmt: skip
     table.loc[3, "size"] = None
     table.to_csv("t.csv", index=False)
-    refused = run("fit", "t.csv", "--label", "kind", code=1)
+    refused = run("fit", "t.csv", "--label", "kind", "--strict-columns", code=1)
     assert "Column 'id'" in refused.stderr
-    assert "\nFor example: vicinal fit t.csv --label kind --drop id" in refused.stderr
+    pasted = "\nFor example: vicinal fit t.csv --label kind --strict-columns --drop id"
+    assert pasted in refused.stderr
     told = run_json("fit", "t.csv", "--label", "kind", "--drop", "id", "--ordinal", "size=S,M,L",
                     "--set", "alpha=0.01", "--dim", "1")  # fmt: skip
     assert told["n_classes"] == 2

@@ -59,7 +59,7 @@ from vicinal.callbacks import Checkpoint, Progress, StopAfter
 from vicinal.core.types import Map
 from vicinal.densities import Compact
 from vicinal.engines import choose
-from vicinal.maps import MLP, Periodic
+from vicinal.maps import MLP, Bins, Periodic
 from vicinal.maps.fitted import FittedLinear, FittedMap
 from vicinal.neighborhoods import Nearest, RandomPairs, Tree
 from vicinal.samplers import MiniBatches, StochasticQueries, Subsample
@@ -111,6 +111,7 @@ ESTIMATORS = {
     "nca matches restarts": NCAOfMatches(mapping="diagonal", early_stopping=True, alpha=3e-3,
                                          n_iter_no_change=50, init=starts.Random(2)),
     "nca periodic": NCA(2, mapping=Periodic(3, 2), alpha=3e-3),
+    "nca bins": NCA(2, mapping=Bins(3), alpha=3e-3),
     "nca network batches": NCA(2, mapping=MLP((4,), "tanh"), sampling=MiniBatches(40), alpha=3e-3),
     "knca network": KNCA(2, k=3, mapping=MLP((4,), residual=False)),
     "lmnn periodic": LMNN(2, mapping=Periodic(3, 2, then=MLP((4,)))),
@@ -174,7 +175,7 @@ ESTIMATORS = {
 }  # fmt: skip
 # closed forms: neither starts, nor iterations, nor classifiers
 CLOSED = ("rca", "lfda", "covariance", "from labels")
-BENT = ("nca periodic", "nca network batches", "knca network", "lmnn periodic")
+BENT = ("nca periodic", "nca bins", "nca network batches", "knca network", "lmnn periodic")
 LEARNT = [name for name in ESTIMATORS if not name.startswith(CLOSED)]
 NUMBERS = ("mlkr", "nca regressor")  # learn from numbers in place of classes
 CLASSIFYING = [

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from vicinal import _features
 from vicinal._features import SCALINGS, Features
 from vicinal.core.types import Map
-from vicinal.maps import MLP, Diagonal, Linear, Periodic, Simplex, _layers, resolve
+from vicinal.maps import MLP, Bins, Diagonal, Linear, Periodic, Simplex, _layers, resolve
 
 D = 7
 # a map, and how many parameters and outputs it has for rows of length D
@@ -37,6 +37,7 @@ NONLINEAR = {
         2 * D + 2 * 4 + 2 + (3 * 3 * D + 3) + 2 * 3 + 2 * 3 * D,
         2,
     ),
+    "bins": (Bins(3, n_components=2), D * (4 + 1) + 2 * 3 * D, 2),
 }
 _PARAMETERS = ("mapping", "n_parameters", "d")
 each_matrix = pytest.mark.parametrize(_PARAMETERS, MAPS.values(), ids=MAPS)
@@ -142,7 +143,10 @@ def test_pull_of_a_nonlinear_map_is_adjoint(
     assert (Z.shape, Z.dtype) == ((90, d), dtype)
     # the whole gradient in float64, otherwise along two directions
     directions = np.eye(n_parameters) if (kind, dtype) == ("copied", np.float64) else None
+    constants = D * 5 if isinstance(mapping, Bins) else 0  # quantiles and factors, never learnt
     for direction in rng.standard_normal((2, n_parameters)) if directions is None else directions:
+        if constants:
+            direction[:constants] = 0.0
         change, smooth = change_along(mapping, theta, X, direction)
         assert smooth.mean() > 0.9
         dZ = (rng.standard_normal((90, d)) * smooth[:, None]).astype(dtype)
@@ -163,6 +167,24 @@ def test_parameters_of_a_matrix_give_it_back(rng, mapping, n_parameters, d):
     np.testing.assert_allclose(mapping.components(again), A, rtol=1e-12, atol=1e-15)
     if getattr(mapping, "constraint", "") != "softmax":  # which a common shift does not change
         np.testing.assert_array_equal(again, theta)
+
+
+def test_bins_are_positions_between_quantiles(rng):
+    """The encoding is NumPy's interpolation, each column has variance one, two values stay."""
+    X = np.column_stack([rng.exponential(size=300), rng.uniform(size=300) < 0.3])
+    X = X.astype(np.float64)
+    rows = Features.as_they_are(X)
+    encoded, theta_of = Bins(4, n_components=1).start_from(rows, rng)
+    E = encoded.dense(slice(None), np.float64)
+    q = np.quantile(X[:, 0], np.linspace(0, 1, 5))
+    plain = np.column_stack([np.interp(X[:, 0], q[[t, t + 1]], [0.0, 1.0]) for t in range(4)])
+    np.testing.assert_allclose(E[:, :4], plain / np.sqrt(plain.var(axis=0).sum()), atol=1e-12)
+    np.testing.assert_array_equal(E[:, 4], X[:, 1])
+    assert not E[:, 5:].any()
+    A = rng.standard_normal((1, 8))
+    Z, pull = Bins(4, n_components=1).forward(theta_of(A), rows)
+    np.testing.assert_allclose(Z, E @ A.T, atol=1e-12)
+    assert not pull(np.ones_like(Z))[: 2 * 6].any()
 
 
 @each_matrix
@@ -212,6 +234,7 @@ def test_names():
     assert resolve("linear", 4) == Linear(4)
     assert resolve("diagonal", 4) == Diagonal()
     assert resolve("periodic", 4) == Periodic(n_components=4)
+    assert resolve("bins", 4) == Bins(n_components=4)
     for wrong in ["cubic", None, 3, Linear]:
         with pytest.raises(
             ValueError, match=r"'mapping' parameter of RCA must be 'linear', .* Got"

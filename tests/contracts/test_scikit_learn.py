@@ -25,6 +25,8 @@ from vicinal import (
     Chi2LMNN,
     Covariance,
     FromLabels,
+    MetricVote,
+    MetricVoteRegressor,
     NCARegressor,
 )
 from vicinal.maps import MLP, Periodic
@@ -37,7 +39,8 @@ _WHY = (
 
 def _excused(estimator: BaseEstimator) -> dict[str, str]:
     """The only two, and of those that take weights alone."""
-    if not isinstance(estimator, NCA | MCML | MLKR | NCARegressor):
+    weighted = NCA | MCML | MLKR | NCARegressor | MetricVote | MetricVoteRegressor
+    if not isinstance(estimator, weighted):
         return {}
     return {
         "check_sample_weight_equivalence_on_dense_data": _WHY,
@@ -72,6 +75,8 @@ ESTIMATORS = [
          sampling="stochastic", kernel="student", scaling="global", max_iter=10),
     NCARegressor(alpha=0.01),
     NCARegressor(alpha=0.01, matching="hard", objective="accuracy", rule="knn", max_iter=10),
+    MetricVote(["network", "low-rank"], n_folds=2),
+    MetricVoteRegressor(["linear"], n_folds=2, rule="knn", n_neighbors="auto"),
     RCA(),
     RCA(n_components=1, shrinkage="oas", scaling=None),
     FromLabels(ITML()),
@@ -90,6 +95,8 @@ ESTIMATORS = [
 # in `make test-long`: the same options one by one
 MORE = [
     NCA(),
+    MetricVote(),
+    MetricVoteRegressor(),
     NCA("auto", alpha="auto", cv=2, max_iter=5),
     NCA(alpha=3e-3, objective="accuracy", scaling="global", max_iter=20),
     NCA(alpha=3e-3, mapping="diagonal", scaling=None, max_iter=20),

@@ -300,7 +300,7 @@ def test_bent_maps_learn_by_adam_on_small_batches(wine):
     assert (model.plan_.solver, model.plan_.sampling) == (None, MiniBatches(64, "random"))
     assert "small batches" in model.plan_.reason
     chosen = NCA(2, mapping=SMALL, random_state=0, max_iter=2).fit(X, y)  # without a search
-    assert chosen.alpha_ == 1.0 / len(X)
+    assert chosen.alpha_ == 0.01  # up to 850 rows
     assert "by the number of rows" in chosen.plan_.reason
     assert not hasattr(chosen, "cv_results_")
     whole = NCA(

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal import LMNN, NCA, make_learner
+from vicinal.learner.errors import TableNote
 from vicinal.learner.targets import target_kind
 from vicinal.model_selection import compare_methods
 from vicinal.model_selection._comparison import corrected_error
@@ -187,8 +188,10 @@ def test_mixed_tables(wine):
     X = X.assign(origin=np.where(X["alcohol"] > 13, "north", "south"), row=range(len(X)))
     found = compare_methods(X, y, ["euclidean", "rca"], cv=3, drop=["row"])
     assert found["rca"].n_components == 13 + 2
+    with pytest.warns(TableNote, match="'row': left out, row numbers"):
+        assert compare_methods(X, y, ["rca"], cv=3)["rca"].n_components == 13 + 2
     with pytest.raises(ValueError, match="'row' looks like row numbers"):
-        compare_methods(X, y)
+        compare_methods(X, y, strict=True)
 
 
 def test_time_and_progress(wine):

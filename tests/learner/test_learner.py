@@ -6,7 +6,7 @@ import pytest
 
 import vicinal
 from vicinal import make_learner
-from vicinal.learner.pipeline import TableNote
+from vicinal.learner.errors import TableNote
 from vicinal.learner.targets import target_kind
 
 X = pd.DataFrame(np.random.RandomState(0).randn(40, 3), columns=list("abc"))

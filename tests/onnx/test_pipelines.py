@@ -132,7 +132,7 @@ def test_columns_of_extreme_size_convert():
     np.testing.assert_allclose(probabilities, model.predict_proba(table), atol=1e-10)
 
 
-def test_text_and_empty_categories_are_refused():
+def test_text_and_dates_are_refused():
     table, y = _table(np.random.RandomState(0))
     words = "a mild and sunny day with some clouds and no rain at all".split()
     rng = np.random.RandomState(2)
@@ -143,8 +143,23 @@ def test_text_and_empty_categories_are_refused():
         vicinal.to_onnx(model, text)
     empty = table[["weight"]].assign(coat=np.where(y == 0, "", "long"))
     model = vicinal.make_learner(empty, y, max_iter=2, alpha=1e-2).fit(empty, y)
-    with pytest.raises(ValueError, match="in which the empty string is a category"):
-        vicinal.to_onnx(model, empty)
+    graph = vicinal.to_onnx(model, empty)  # it is a missing value
+    np.testing.assert_array_equal(run(graph, feed(graph, empty))[0], model.predict(empty))
+    dates = table[["weight"]].assign(day=pd.date_range("2024-01-01", periods=len(y)))
+    model = vicinal.make_learner(dates, y, max_iter=2, alpha=1e-2).fit(dates, y)
+    with pytest.raises(ValueError, match="cannot convert columns of dates, day: ONNX has no"):
+        vicinal.to_onnx(model, dates)
+
+
+def test_numbers_in_text_are_inputs_of_numbers():
+    table, y = _table(np.random.RandomState(0))
+    table = table[["weight", "coat"]].assign(price=[f"${value:,}" for value in 997 * y + 3000])
+    table.loc[:9, "price"] = "?"
+    model = vicinal.make_learner(table, y, max_iter=2, alpha=1e-2).fit(table, y)
+    graph = vicinal.to_onnx(model, table)
+    fed = feed(graph, table)
+    assert fed["price"].dtype == np.float64
+    np.testing.assert_array_equal(run(graph, fed)[0], model.predict(table))
 
 
 @pytest.mark.parametrize("encoder", [OneHotEncoder(sparse_output=False), OrdinalEncoder()])

@@ -308,3 +308,32 @@ def test_rows_as_they_are_keep_their_outliers(rng):
     X = rng.normal(size=(200, 2))
     X[:2] *= 1e6
     assert Features(X, None).limits is None
+
+
+@pytest.mark.parametrize("kind", ["copied", "in blocks"])
+def test_robust_scaling_by_hand(rng, monkeypatch, kind):
+    """(x - median) / IQR, z / sqrt(1 + z^2/9), deviation one; two values only shifted or kept."""
+    if kind != "copied":
+        monkeypatch.setattr(_features, "_COPY_BELOW", 0)
+    n = 401
+    skewed, hot = np.exp(2 * rng.standard_normal(n)), (rng.uniform(size=n) < 0.2).astype(float)
+    X = np.column_stack([skewed, hot, 3.0 + 2.0 * hot, np.full(n, 0.1)])
+    features = Features(X, "robust")
+    found = np.concatenate([block for _, block in features.blocks()])
+    low, median, high = np.quantile(skewed, [0.25, 0.5, 0.75], method="hazen")
+    z = (skewed - median) / ((high - low) / 1.349)
+    bent = z / np.sqrt(1 + (z / 3) ** 2)
+    np.testing.assert_allclose(found[:, 0], bent / bent.std(), atol=1e-12)
+    np.testing.assert_array_equal(found[:, 1], hot)
+    np.testing.assert_allclose(np.ptp(found[:, 2]), 1.0, atol=1e-12)
+    assert not found[:, 3].any()
+    B = rng.standard_normal((4, 2))
+    np.testing.assert_allclose(features.matmul(B), found @ B, atol=1e-12)
+    new = Features.scaled_as(features, np.array([[1e300, 1, 5, 0.1], [-1e300, 0, 3, 7]]))
+    far = new.dense(slice(None), np.float64)[:, 0]
+    np.testing.assert_allclose(far, [3 / bent.std(), -3 / bent.std()], atol=1e-9)
+
+
+def test_robust_scaling_is_for_dense_rows(rng):
+    with pytest.raises(ValueError, match="'scaling' parameter must be 'standard', 'global' or"):
+        Features(sp.csr_array(np.eye(5)), "robust")

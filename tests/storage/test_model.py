@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler
 from storage_models import FRAME, MODELS, NEW, WORDS, X, Y, answers, fitted, learner
 
 import vicinal
 from vicinal import KSNE, NCA, maps, storage
-from vicinal.storage import FileError, container, pipelines
+from vicinal.storage import FileError, container, made_up
 from vicinal.storage.fields import stored_fields
 from vicinal.storage.names import HOMES, name_of
 
@@ -101,9 +101,10 @@ def test_streams_and_warm_starts_go_on_to_the_same_bits(tmp_path):
         (NCA(init=np.zeros((2, 3), complex)), "'init' parameter of NCA has dtype complex128"),
         (NCA(random_state=2**70), "'random_state' parameter of NCA must fit into 64 bits"),
         (PCA(), "Got a PCA instead"),
-        (make_pipeline(PCA(2), NCA()), "step 'pca' is a PCA, which a model file cannot hold"),
-        (make_pipeline(StandardScaler(), NCA()), "step 'standardscaler' is a StandardScaler"),
-        (make_pipeline(PCA(2)), "step 'pca' is a PCA"),
+        (
+            make_pipeline(MinMaxScaler(), NCA()),
+            "step 'minmaxscaler' is a MinMaxScaler, which",
+        ),
     ],
 )
 def test_what_has_no_place_in_a_file_is_refused_by_name(model, message, tmp_path):
@@ -135,7 +136,7 @@ def test_pipelines_are_made_again(options, lost, tmp_path, monkeypatch):
         def fail(columns, names):
             raise ImportError("pandas")
 
-        monkeypatch.setattr(pipelines, "_in_pandas", fail)
+        monkeypatch.setattr(made_up, "_in_pandas", fail)
     loaded = vicinal.load(path)
     prepared = [m[:-1].transform(new) for m in (model, loaded)]
     np.testing.assert_array_equal(*prepared)

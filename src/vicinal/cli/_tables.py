@@ -19,8 +19,7 @@ import pandas as pd
 from vicinal._atomic import replace_file
 from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
-from vicinal.learner.errors import near
-from vicinal.learner.pipeline import TableNote
+from vicinal.learner.errors import TableNote, near
 from vicinal.learner.targets import rows_without_label
 
 #: what readers say about files that are cut off, damaged, encrypted or of another kind

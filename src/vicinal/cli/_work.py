@@ -61,7 +61,7 @@ def method_of(table: Table, options: dict[str, Any]) -> str:
 
 def note_numbers(table: Table) -> None:
     """Say that the label is learnt as a number."""
-    from vicinal.learner.pipeline import TableNote
+    from vicinal.learner.errors import TableNote
 
     warnings.warn(
         f"Column {table.label!r} holds {table.n_different} different numbers and is learnt as a "

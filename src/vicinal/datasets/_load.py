@@ -55,21 +55,14 @@ def load(
     dataset : Bunch
         With the attributes
 
-        data : ndarray of shape (n_samples, n_features)
-            Raw features, float32 or float64 as stored; small integers, such as pixels, become
-            float32.
-        target : ndarray of shape (n_samples,)
-            Class codes (int64), or a continuous target (float64).
-        feature_names : list of str
-        target_names : ndarray of shape (n_classes,)
-            Names of the class codes; empty for a continuous target.
-        is_train : ndarray of shape (n_samples,) or None
-            The training rows, if the set has an official split.
-        name, source : str
-            The name, and the source where it was found.
-        DESCR : str
-            Size and origin, in a sentence or two.
-
+        - data: array of shape (n_samples, n_features), float32 or float64 as stored; small
+          integers, such as pixels, become float32;
+        - target: class codes (int64), or a continuous target (float64);
+        - feature_names: list of str;
+        - target_names: names of the class codes; empty for a continuous target;
+        - is_train: the training rows as booleans, if the set has an official split, else None;
+        - name, source: the name, and the source where it was found;
+        - DESCR: size and origin, in a sentence or two.
     (data, target) : tuple of ndarrays
         If ``return_X_y`` is True.
 

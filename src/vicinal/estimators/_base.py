@@ -77,6 +77,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
     _resume: ResumeState | None = None
     _stream: Stream | None = None
     n_jobs: int | None = None
+    #: whether a fit computes the importances of a nonlinear map, which takes a tenth of a second
+    _tells_importances: bool = True
     #: allowed values of ``alpha`` besides numbers
     _named_alphas: ClassVar[tuple[str, ...]] = ("auto", "scaled")
     #: allowed values of ``scaling``
@@ -302,7 +304,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max(1, result.n_iter)
         self.loss_, facts = final_loss(context, result.problem, result.theta)
         self._store(data.X, context.method, result.problem, result.theta)
-        if not isinstance(self._map, FittedLinear):
+        if self._tells_importances and not isinstance(self._map, FittedLinear):
             budget, fitted = context.budget, (result.problem, result.theta)
             try:
                 self._importances = importances_of(*fitted, _FIT_PASSES, budget.passes_left())

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from vicinal import densities, maps, neighborhoods, solvers, starts
-from vicinal._features import make_rows
+from vicinal._features import BENDING_SCALINGS, make_rows
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
 from vicinal.core import checks
@@ -93,6 +93,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
 
     #: allowed values of ``rule``: means weighted by the kernel, or of the nearest rows
     _rule_names: ClassVar[tuple[str, ...]] = ("kernel", "knn")
+    _scalings = BENDING_SCALINGS
     feature_importances_ = property(feature_importances)
     _model: RegressionModel
     _outputs: Outputs
@@ -117,7 +118,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
 
     def _check_data(self, X: MatrixLike, y: ArrayLike | None, sample_weight: Weights) -> Data:
         X, found = check_rows(self, X, y, ensure_min_samples=2, multi_output=True, y_numeric=True)
-        numbers = _numbers(found, type(self).__name__)
+        numbers = checked_numbers(found, type(self).__name__)
         weight = check_weights(sample_weight, len(numbers))
         self._rows, X, numbers, weight = drop_weightless_rows(X, numbers, weight)
         if len(numbers) < 2:
@@ -206,7 +207,7 @@ def _collapse_warning(Z: Array, problem: Problem) -> str | None:
     )
 
 
-def _numbers(y: Array, owner: str) -> Array:
+def checked_numbers(y: Array, owner: str) -> Array:
     """Checked numbers in float64, (n,) or (n, q)."""
     if sp.issparse(y):
         raise TypeError(f"The y of {owner} must be a dense array. Got a sparse one instead.")

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal import densities
+from vicinal._features import BENDING_SCALINGS
 from vicinal._validation import check_number, check_option, check_weights, shaped
 from vicinal.core.types import Array, File, Map, MatrixLike, Sampler, Solver, Weights
 from vicinal.densities import Kernel
@@ -283,6 +284,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
     """
 
     _voters: ClassVar[tuple[str, ...]] = ("auto", "local")
+    _scalings = BENDING_SCALINGS
     _model: Any
     feature_importances_ = property(feature_importances)
     effective_n_neighbors = _classifier.effective_n_neighbors

@@ -42,7 +42,8 @@ ALPHAS = (0.1, 0.03, 0.01, 3e-3, 1e-3)
 MORE_ALPHAS = (*ALPHAS, 3e-4, 1e-4)
 DEFAULT_ALPHA = 3e-3  # used if a search has no result
 BY_ROWS = "by rows"  #: ``alpha="auto"`` where the number of rows decides
-_ALPHA = (1e-4, 1e-2)
+_ALPHA = (1e-4, 1e-2)  # penalties of nonlinear maps
+_PENALTY_ROWS = 850  # up to which they take the strongest
 _BATCH = (64, 1024)  # rows: a quarter of all, within these limits
 _RATE = 0.01  # of Adam on all rows, for columns of variance one
 _COLLAPSED = 0.05  # extent of all embedded rows below which all neighbours are about equal
@@ -287,12 +288,12 @@ def without_search(config: Config, method: Method) -> Config:
 
 
 def penalty_by_rows(n_rows: int) -> float:
-    """``1 / n``, within limits: a penalty of the sum of the losses that is always the same.
+    """``0.01 min(1, 850 / n)^1.3``, within limits.
 
-    Among the candidates of docs/results/maps.md, small tables take the strong penalties and large
-    tables the weak ones.
+    Up to about 1,000 rows 0.01 is the best fixed penalty on tables of all kinds; more rows need
+    weaker ones.  docs/results/tables.md has the tables.
     """
-    return float(np.clip(1.0 / n_rows, *_ALPHA))
+    return float(np.clip(_ALPHA[1] * (_PENALTY_ROWS / n_rows) ** 1.3, *_ALPHA))
 
 
 def default_alpha(method: Method) -> float:
@@ -309,7 +310,7 @@ def scaled_alpha(method: Method, features: Rows, n: int) -> float:
 
 def alpha_unit(features: Rows) -> float:
     """The unit of penalties: one, or the mean variance of columns that are not scaled."""
-    if features.scaling == "standard" or not np.isfinite(features.total_variance):
+    if features.scaling in ("standard", "robust") or not np.isfinite(features.total_variance):
         return 1.0
     return float(features.total_variance / np.count_nonzero(features.scale))
 

@@ -37,6 +37,7 @@ _BATCH = 3000  # rows, unless the method says otherwise
 _QUERY_PAIRS, _QUERIES = 25_000_000, (50, 500)  # pairs of a step for many classes; its queries
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
+_FEW_STEPS, _FEW_ROWS = 150, 1700  # of a nonlinear map on batches, for at most this many rows
 
 _MOST_HELD_OUT = 2000  # largest number of held-out rows if steps do not use all pairs
 SINGLE_FROM = 1000  # number of rows from which float32 is worth compiling
@@ -116,6 +117,9 @@ def make_plan(method: Method, config: Config, size: Size) -> Plan:
     max_iter = config.max_iter
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
+        bends = not method.solver.needs_fixed_batch
+        if bends and not sampling.fixed and size.n <= _FEW_ROWS:
+            max_iter = _FEW_STEPS
     unknown = Cost(0, 0.0)
     plan = Plan(
         solver, sampling, method.neighborhood, method.kernel, int(max_iter), unknown, reason

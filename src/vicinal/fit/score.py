@@ -7,11 +7,13 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from vicinal._features import Features
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import warn
 from vicinal.core.problem import Problem
+from vicinal.core.seeds import rng_for
 from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array, is_auto
 from vicinal.fit.method import Method
@@ -24,6 +26,7 @@ _ROWS = 1000  # most rows whose entries are exchanged
 _SECONDS = 0.1  # of one thread: so much may be spent on any fit
 _PRODUCT = 0.5  # nanoseconds for each parameter of a map that does not state its cost
 _ENTRIES = 2**22  # entries of the rows that are embedded at a time
+_EXCHANGED = 10_000  # entries that are exchanged for the importances of several maps
 
 
 def scores_of(
@@ -185,4 +188,29 @@ def importances_of(problem: Problem, theta: Array, passes: float, most: float = 
     dense = np.concatenate([block for _, block in some.blocks()])
     with single_threaded_blas():
         found = exchange_importances(problem.mapping, theta, dense)
+    return found / (found.sum() or 1.0)
+
+
+class _AsMap:
+    """A fitted map as a map of scaled rows, for `exchange_importances`."""
+
+    def __init__(self, fitted: Any, shift: Array, scale: Array) -> None:
+        self.fitted, self.shift, self.scale = fitted, shift, scale
+
+    def forward(self, theta: Array, X: Any, dtype: Any) -> tuple[Array, None]:
+        """Embed scaled rows."""
+        return self.fitted.transform(X.X * self.scale + self.shift), None
+
+
+def fitted_importances(fitted: Any, X: Any, seed: int) -> Array:
+    """The share of each feature in any fitted map, from a sample of rows in the original columns.
+
+    As in `importances_of`, features are measured in their deviations.
+    """
+    n = int(np.clip(_EXCHANGED // X.shape[1], 2, min(_ROWS, X.shape[0])))
+    rows = rng_for(seed, "importances").permutation(X.shape[0])[:n]
+    some = X[rows].toarray() if sp.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+    shift, scale = some.mean(axis=0), some.std(axis=0)
+    scale[scale == 0.0] = 1.0
+    found = exchange_importances(_AsMap(fitted, shift, scale), shift, (some - shift) / scale)
     return found / (found.sum() or 1.0)

@@ -13,10 +13,11 @@ from vicinal.estimators.chi2_lmnn import Chi2LMNN
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
-from vicinal.learner.kinds import Uses, Wishes, sort_columns
+from vicinal.learner.kinds import Uses, Wishes
 from vicinal.learner.methods import find_method
 from vicinal.learner.pipeline import Learner, tell
-from vicinal.learner.preparation import Settings, preparation
+from vicinal.learner.preparation import Settings, numbered, preparation, with_numbered_names
+from vicinal.learner.sorting import sort_columns
 from vicinal.learner.targets import (
     as_target,
     check_target,
@@ -142,7 +143,7 @@ def make_learner(
             refuse_missing_labels(y)
     task, method, notes = _task(y, task, method)
     learn = _learner(method, n_components, random_state, verbose, dict(params))
-    uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
+    uses = _sorted(X, wishes, strict)
     if isinstance(learn, Chi2LMNN):
         _check_histograms(uses)
         scale = False
@@ -151,8 +152,22 @@ def make_learner(
     settings = Settings(max_categories, random_state, scale)
     prepare = preparation(X, uses, settings, dropped=bool(wishes.drop))
     steps = [("learn", learn)] if prepare is None else [("prepare", prepare), ("learn", learn)]
+    notes = [*_about_names(X), *uses.notes, *notes]
     tell(notes)
-    return Learner(steps, task=task, notes=notes)
+    return Learner(steps, task=task, left_out=uses.left_out, notes=notes)
+
+
+def _sorted(X: Any, wishes: Wishes, strict: bool) -> Uses:
+    if strict and _about_names(X):
+        raise ValueError(f"X has several columns of one name. {_about_names(X)[0]}")
+    return sort_columns(read_columns(with_numbered_names(X)), wishes, is_frame(X), strict)
+
+
+def _about_names(X: Any) -> list[str]:
+    """What is told of columns that have the name of an earlier one."""
+    names = list(X.columns) if is_frame(X) else []
+    both = zip(names, numbered(names), strict=True)
+    return [f"Another column {name!r} is called {new!r}." for name, new in both if name != new]
 
 
 def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[str]]:
@@ -180,6 +195,7 @@ def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[
 def make_preparation(
     X: Any, *, numeric: Any = (), categorical: Any = (), ordinal: Any = (), text: Any = (),
     drop: Any = (), max_categories: int | None = 30, random_state: Any = None, scale: bool = True,
+    strict: bool = False,
 ) -> Any:  # fmt: skip
     """The step "prepare" alone, a ``ColumnTransformer``; None if there is nothing to do.
 
@@ -187,7 +203,7 @@ def make_preparation(
     ``scale`` is True.
     """
     wishes = _wishes(numeric, categorical, ordinal, text, drop)
-    uses = sort_columns(read_columns(X), wishes, named=is_frame(X))
+    uses = _sorted(X, wishes, strict)
     settings = Settings(max_categories, random_state, scale)
     return preparation(X, uses, settings, dropped=bool(wishes.drop))
 
@@ -255,7 +271,8 @@ def _share_scaling(learn: BaseEstimator, scaling: Any, only_numbers: bool) -> bo
                 f"{type(learn).__name__}, which does not scale by itself. Got {scaling!r} instead."
             )
         return scaling is not None
-    before = scaling == "auto" and not only_numbers
+    # what is scaled robustly leaves zeros and ones as they are
+    before = scaling == "auto" and not only_numbers and names[own] not in ("auto", "robust")
     if before or scaling != "auto":
         learn.set_params(**{own: None if before else scaling})
     return before

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
-from vicinal._features import power_of_two
 from vicinal.core.types import Array
 from vicinal.learner.errors import ColumnError
+from vicinal.learner.reading import is_gap, number_of
 
 #: types of Python, NumPy and pandas
-_DATES = ("date", "datetime", "Timestamp", "time", "timedelta", "Timedelta", "Period")
+_DATES = ("date", "datetime", "Timestamp", "Period", "datetime64")
+_LENGTHS = ("time", "timedelta", "Timedelta", "timedelta64")
 
 
 @dataclass(frozen=True)
@@ -65,101 +64,43 @@ class Column:
         values[self.missing] = missing
         return values
 
+    def without_gaps(self) -> Column:
+        """The column with missing values in place of the texts that stand for one, as "?" does."""
+        if self.storage not in ("object", "category") or self.ordered:
+            return self
+        gaps = np.array([is_gap(value) for value in self.values], dtype=bool)
+        if not gaps.any():
+            return self
+        values = self.values.copy()
+        values[gaps] = None
+        if self.storage == "category":
+            return Column(self.name, self.storage, values, self.levels)
+        return _from_objects(self.name, values)
+
     def refuse(self, wrong: Any, problem: str, remedies: list[tuple[str, str]]) -> NoReturn:
         """Raise a `ColumnError` that shows the first of the present values that is wrong."""
         row = np.flatnonzero(~self.missing)[np.argmax(wrong)]
         raise ColumnError(self.name, problem, remedies, int(row), self.values[row])
 
 
-class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """The columns of a table as one array, alike from pandas, polars and arrays.
+def numbers_of(column: Column, decimal: str = ".") -> Array:
+    """The values as numbers: texts are read, and what is no finite number is NaN."""
+    values = column.values
+    if values.dtype.kind == "f":
+        infinite = np.isinf(values)
+        return np.where(infinite, np.nan, values) if infinite.any() else values
+    if values.dtype.kind in "biu":
+        return values
+    known = {text: number_of(text, decimal) for text in values if isinstance(text, str)}
+    found = [known[value] if isinstance(value, str) else value for value in values]
+    read: Array = np.array([np.nan if is_missing(v) or is_date(v) else v for v in found], float)
+    return np.where(np.isinf(read), np.nan, read)
 
-    scikit-learn takes None, NaN and pandas.NA for different values, and each kind of table has its
-    own; here whatever stands for a missing value becomes one and the same, in the fit and at
-    prediction.
 
-    Parameters
-    ----------
-    numbers : bool, default=True
-        Whether the array is to hold numbers; otherwise it holds objects.
-    missing : object, default=nan
-        What missing values become in an array of objects; among numbers they are NaN.
-    rescale : bool, default=False
-        Divide columns of numbers of extreme size by a power of two, which changes no digit, so that
-        a scaler after this step can square them.
-
-    Attributes
-    ----------
-    units_ : ndarray of shape (n_features_in_,)
-        What columns are divided by; 1 unless ``rescale`` is True and a column is of extreme size.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had string names.
-
-    Examples
-    --------
-    >>> from vicinal.learner.columns import ColumnValues
-    >>> ColumnValues(numbers=False, missing="?").fit_transform([["short"], [None]]).tolist()
-    [['short'], ['?']]
-    """
-
-    def __init__(
-        self, numbers: bool = True, *, missing: Any = np.nan, rescale: bool = False
-    ) -> None:
-        self.numbers = numbers
-        self.missing = missing
-        self.rescale = rescale
-
-    def fit(self, X: Any, y: Any = None) -> ColumnValues:
-        """Find the size of each column.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (n_samples, n_columns)
-        y : ignored
-
-        Returns
-        -------
-        self : ColumnValues
-        """
-        values = self._values(X, reset=True)
-        self.units_ = np.ones(values.shape[1])
-        if self.rescale:
-            self.units_ = power_of_two(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
-        return self
-
-    def transform(self, X: Any) -> Array:
-        """The columns as one array.
-
-        Parameters
-        ----------
-        X : data frame or array of shape (n_samples, n_columns)
-
-        Returns
-        -------
-        values : ndarray of shape (n_samples, n_columns)
-        """
-        values = self._values(X, reset=False)
-        return values if (self.units_ == 1.0).all() else values / self.units_
-
-    def _values(self, X: Any, reset: bool) -> Array:
-        X = X if is_frame(X) else as_array(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        columns = [self._read(column) for column in read_columns(X)]
-        if self.numbers:
-            # NumPy's own array of the table has its order in memory, on which the last bits of an
-            # estimator depend.  Other types than those of the columns: NumPy reads it differently.
-            whole = np.asarray(X)
-            if whole.dtype == np.result_type(*{column.dtype for column in columns}):
-                return whole
-        return np.stack(columns).T
-
-    def _read(self, column: Column) -> Array:
-        if not self.numbers:
-            return column.filled(self.missing)
-        stored = column.values.dtype.kind in "biuf"
-        return column.values if stored else column.filled(np.nan).astype(np.float64)
+def text_of(value: Any) -> str:
+    """A value as text; a whole number as such, however it is stored."""
+    whole = isinstance(value, float | np.floating) and value == np.floor(value)
+    return value if isinstance(value, str) else str(int(value) if whole else value)
 
 
 def is_polars(X: Any) -> bool:
@@ -182,6 +123,10 @@ def is_missing(value: Any) -> bool:
         return type(different).__name__ == "NAType"
 
 
+def is_date(value: Any) -> bool:
+    return type(value).__name__ in _DATES
+
+
 def n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
@@ -193,9 +138,6 @@ def read_columns(X: Any) -> list[Column]:
     if is_polars(X):
         return [_from_polars(X[name]) for name in X.columns]
     if is_frame(X):
-        twice = [name for name, count in Counter(X.columns).items() if count > 1]
-        if twice:
-            raise ValueError(f"X has several columns named {twice[0]!r}. Rename them.")
         return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
     X = as_array(X)
     if X.ndim != 2:
@@ -223,14 +165,16 @@ def _from_array(name: Any, values: Array) -> Column:
         return _from_objects(name, values)
     if kind in "US":
         return Column(name, "object", values.astype(object))
-    if kind in "mM":
+    if kind == "M":
         return Column(name, "date", _objects(list(values)))
+    if kind == "m":
+        return Column(name, "number", values / np.timedelta64(1, "s"))
     stored = {"b": "bool", "i": "number", "u": "number", "f": "number"}
     return Column(name, stored.get(kind, "other"), values)
 
 
 def _from_objects(name: Any, values: Array) -> Column:
-    """Objects of Python: numbers, truth values, strings, dates or anything else."""
+    """Objects of Python: numbers, truth values, strings, dates, lengths or anything else."""
     column = Column(name, "object", values)
     kinds = {type(value) for value in column.present}
     numbers = (int, float, Decimal, np.number)
@@ -238,10 +182,23 @@ def _from_objects(name: Any, values: Array) -> Column:
         return _numbers(column, "bool")
     if kinds and all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
         return _numbers(column, "number")
-    if kinds and all(kind.__name__ in _DATES for kind in kinds):
+    names = {kind.__name__ for kind in kinds}
+    if names and names <= {*_DATES, "str"} and names != {"str"}:
         return Column(name, "date", values)
+    if names and names <= set(_LENGTHS):
+        lengths = [np.nan if is_missing(value) else _seconds(value) for value in values]
+        return Column(name, "number", np.array(lengths))
     known = all(issubclass(kind, (str, bool, *numbers)) for kind in kinds)
     return column if known else Column(name, "other", values)
+
+
+def _seconds(value: Any) -> float:
+    """A length of time, or a time of the day, in seconds."""
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    if not isinstance(value, timedelta):
+        value = timedelta(0, value.second, value.microsecond, 0, value.minute, value.hour)
+    return float(value.total_seconds())
 
 
 def _numbers(column: Column, storage: str) -> Column:
@@ -258,7 +215,11 @@ def _from_pandas(name: Any, series: Any) -> Column:
         levels = list(dtype.categories)
         return Column(name, "category", series.to_numpy(object), levels, bool(dtype.ordered))
     kind = getattr(dtype, "kind", "O")
-    if kind in "mM" or type(dtype).__name__ in ("DatetimeTZDtype", "PeriodDtype"):
+    if kind == "m":
+        return Column(
+            name, "number", series.astype("timedelta64[ns]").dt.total_seconds().to_numpy()
+        )
+    if kind == "M" or type(dtype).__name__ in ("DatetimeTZDtype", "PeriodDtype"):
         return Column(name, "date", series.to_numpy(object))
     if kind not in "biuf":
         return _from_objects(name, series.to_numpy(object))
@@ -283,7 +244,7 @@ def _from_polars(series: Any) -> Column:
         stored = series.cast(polars.Float64) if series.null_count() else series
         return Column(name, "bool", stored.to_numpy())
     values = _objects(series.to_list())
-    if dtype.is_temporal():
+    if dtype in (polars.Date, polars.Datetime):
         return Column(name, "date", values)
     if dtype == polars.Enum:
         return Column(name, "category", values, list(dtype.categories))

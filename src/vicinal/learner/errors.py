@@ -9,6 +9,10 @@ from typing import Any
 _LONGEST = 40  # characters of a value that a message shows
 
 
+class TableNote(UserWarning):
+    """One line about what was done with a table, such as a column that was left out."""
+
+
 class ColumnError(ValueError):
     """A column of a table that cannot be used as it is.
 

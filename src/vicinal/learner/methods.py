@@ -56,7 +56,9 @@ _ALL = (
     MethodInfo("nca-diagonal", "NCA", "classes", "NCA with one weight for each column",
                presets={"mapping": "diagonal"}),
     MethodInfo("nca-periodic", "NCA", "classes", "NCA with a map that bends: learnt waves of each "
-               "column; the most accurate on many tables", presets={"mapping": "periodic"}),
+               "column", presets={"mapping": "periodic"}),
+    MethodInfo("vote", "MetricVote", "classes", "a vote of several learnt metrics, weighed by rows "
+               "that they did not learn from: the most accurate, and no single map"),
     MethodInfo("knca", "KNCA", "classes",
                "NCA for a vote of k neighbours; for labels that may be wrong"),
     MethodInfo("lmnn", "LMNN", "classes", "large margins: other classes are kept at a distance"),
@@ -81,6 +83,8 @@ _ALL = (
                "metric learning for kernel regression: near rows have near numbers"),
     MethodInfo("nca-regressor", "NCARegressor", "numbers",
                "NCA for numbers: rows match to the degree that their numbers are near"),
+    MethodInfo("vote-regressor", "MetricVoteRegressor", "numbers",
+               "a vote of several learnt metrics for numbers"),
     MethodInfo("kt-sne", "KSNE", "none",
                "a picture without labels: t-SNE with neighbourhoods of k", predicts=False),
     MethodInfo("ksne", "KSNE", "none", "a picture without labels: SNE with neighbourhoods of k, "

@@ -12,11 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from vicinal.learner.columns import n_rows
+from vicinal.learner.errors import TableNote
 from vicinal.learner.targets import as_target, label_notes, rows_without_label, target_kind
-
-
-class TableNote(UserWarning):
-    """One line about what was done with a table, such as a column that was left out."""
 
 
 def tell(notes: Sequence[str], stacklevel: int = 3) -> None:

@@ -11,10 +11,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from vicinal.learner.columns import ColumnValues, is_frame, read_columns
-from vicinal.learner.errors import ColumnError, near
-from vicinal.learner.kinds import Uses, check_numbers
+from vicinal.learner.columns import is_frame, is_polars
+from vicinal.learner.dates import DateColumns
+from vicinal.learner.errors import near
+from vicinal.learner.kinds import Uses
 from vicinal.learner.text import TextColumns
+from vicinal.learner.values import ColumnValues
 
 
 class Settings(NamedTuple):
@@ -25,24 +27,66 @@ class Settings(NamedTuple):
     scale: bool
 
 
+class Preparation(ColumnTransformer):
+    """A ColumnTransformer for tables in which several columns may have one name.
+
+    They get numbers: the second "u" is called "u 2".
+    """
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Preparation:
+        """Fit all parts; see :class:`sklearn.compose.ColumnTransformer`."""
+        self.fit_transform(X, y, **params)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit all parts, and join what they give."""
+        return super().fit_transform(with_numbered_names(X), y, **params)
+
+    def transform(self, X: Any, **params: Any) -> Any:
+        """Join what the parts give."""
+        return super().transform(with_numbered_names(X), **params)
+
+
+def with_numbered_names(X: Any) -> Any:
+    """A data frame whose columns have different names; any other table as it is."""
+    if not is_frame(X) or is_polars(X) or X.columns.is_unique:
+        return X
+    return X.set_axis(numbered(list(X.columns)), axis=1)
+
+
+def numbered(names: list[Any]) -> list[Any]:
+    """Names with a number after those that were there before: "u", "u 2"."""
+    taken, found = set(names), set()
+    made = []
+    for name in names:
+        k, new = 2, name
+        while new in found or (new != name and new in taken):
+            new, k = f"{name} {k}", k + 1
+        found.add(new)
+        made.append(new)
+    return made
+
+
 def preparation(
     X: Any, uses: Uses, settings: Settings, dropped: bool = False
-) -> ColumnTransformer | StandardScaler | None:
+) -> Preparation | StandardScaler | None:
     """The step before the learner; None if X is an array of numbers without gaps."""
+    X = with_numbered_names(X)
     if sp.issparse(X):  # centred columns would not be sparse
         return StandardScaler(with_mean=False) if settings.scale else None
-    untouched = uses.only_numbers and uses.complete and not settings.scale and not dropped
-    if untouched and not is_frame(X):
+    whole = uses.only_numbers and uses.complete and not (uses.dates or uses.left_out or dropped)
+    if whole and not settings.scale and not is_frame(X):
         return None
     blocks = [
-        ("numbers", _numbers(settings.scale, indicator=False), uses.numbers),
-        ("gaps", _numbers(settings.scale, indicator=True), uses.gaps),
+        ("numbers", _numbers(settings.scale, uses, uses.numbers), uses.numbers),
+        ("gaps", _numbers(settings.scale, uses, uses.gaps), uses.gaps),
+        ("dates", _dates(settings.scale, uses), list(uses.dates)),
         ("ordinal", _ordinal(settings.scale, uses.ordinal), list(uses.ordinal)),
-        ("categories", _categories(settings, "missing"), uses.categories),
-        ("codes", _categories(settings, np.nan), uses.codes),
+        ("categories", _categories(settings, "strings", "missing"), uses.categories),
+        ("codes", _categories(settings, "codes", np.nan), uses.codes),
         ("text", TextColumns(random_state=settings.random_state), uses.text),
     ]
-    return ColumnTransformer(
+    return Preparation(
         [(name, part, _located(X, columns)) for name, part, columns in blocks if columns],
         sparse_threshold=0.0,
         verbose_feature_names_out=_ambiguous(uses),
@@ -89,19 +133,28 @@ def columns_used(model: Any) -> dict[str, list[Any]] | None:
 def _ambiguous(uses: Uses) -> bool:
     """Whether a column has the name that an encoded one would get, so that names need a prefix."""
     names = [*uses.numbers, *uses.gaps, *uses.ordinal]
-    encoded = [*uses.categories, *uses.codes, *uses.text]
+    encoded = [*uses.dates, *uses.categories, *uses.codes, *uses.text]
     starts = tuple([f"{name}_" for name in encoded] + ["missingindicator_"] * bool(uses.gaps))
     several = any(str(a) != str(b) and str(a).startswith(f"{b}_") for a in encoded for b in encoded)
     return several or any(str(name).startswith(starts) for name in names)
 
 
-def _numbers(scale: bool, indicator: bool) -> Pipeline:
+def _numbers(scale: bool, uses: Uses, columns: list[Any]) -> Pipeline:
     """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
-    read = ("read", ColumnValues(rescale=scale))
+    indicator = columns is uses.gaps
+    marks = [uses.decimals.get(name, ".") for name in columns]
+    read = ("read", ColumnValues(rescale=scale, decimals=marks if "," in marks else None))
     fill = SimpleImputer(strategy="median", keep_empty_features=True, add_indicator=indicator)
     steps = [("fill", fill), *_scaler(scale)]
     # With an indicator scaled before it is filled, so that its zeros and ones stay as they are.
     return Pipeline([read, *(reversed(steps) if indicator else steps)])
+
+
+def _dates(scale: bool, uses: Uses) -> Pipeline:
+    formats = [fmt for fmt, _ in uses.dates.values()]
+    read = DateColumns(formats, [parts for _, parts in uses.dates.values()])
+    fill = SimpleImputer(strategy="median", keep_empty_features=True)
+    return Pipeline([("read", read), ("fill", fill), *_scaler(scale)])
 
 
 def _ordinal(scale: bool, levels: dict[Any, list[Any]]) -> Pipeline:
@@ -113,7 +166,7 @@ def _ordinal(scale: bool, levels: dict[Any, list[Any]]) -> Pipeline:
         handle_unknown="use_encoded_value",
         unknown_value=np.nan,
     )
-    read = ColumnValues(numbers=False, missing=None)  # none of the levels: filled afterwards
+    read = ColumnValues("objects", missing=None)  # none of the levels: filled afterwards
     fill = SimpleImputer(strategy="median")
     return Pipeline([("read", read), ("encode", encode), ("fill", fill), *_scaler(scale)])
 
@@ -122,9 +175,9 @@ def _scaler(scale: bool) -> list[tuple[str, Any]]:
     return [("scale", StandardScaler())] if scale else []
 
 
-def _categories(settings: Settings, missing: Any) -> Pipeline:
+def _categories(settings: Settings, kind: str, missing: Any) -> Pipeline:
     """A missing value is a category of its own."""
-    read = ColumnValues(numbers=False, missing=missing)
+    read = ColumnValues(kind, missing=missing)
     encode = OneHotEncoder(
         handle_unknown="infrequent_if_exist",
         max_categories=settings.max_categories,
@@ -134,10 +187,9 @@ def _categories(settings: Settings, missing: Any) -> Pipeline:
 
 
 def check_new_rows(model: Any, X: Any) -> None:
-    """Refuse a data frame that a pipeline of `make_learner` cannot use, before it is used.
+    """Refuse a data frame that lacks columns that a pipeline of `make_learner` uses.
 
-    scikit-learn's own errors name neither the column nor the row.  Other models and arrays are left
-    to it.
+    scikit-learn's own error does not name them.  Other models and arrays are left to it.
 
     Parameters
     ----------
@@ -145,25 +197,12 @@ def check_new_rows(model: Any, X: Any) -> None:
         As `make_learner` builds it.
     X : data frame of pandas or polars
         The new rows; further columns do not matter.
-
-    Raises
-    ------
-    ValueError
-        If X lacks a column that is used.
-    ColumnError
-        If a column has words where the model needs numbers.
     """
     used = columns_used(model)
     if used is None or not is_frame(X):
         return
-    _check_present([name for names in used.values() for name in names], X)
-    numbers = [*used.get("numbers", ()), *used.get("gaps", ())]
-    if numbers and isinstance(numbers[0], str):
-        ColumnError.collect(check_numbers, read_columns(X[numbers]))
-
-
-def _check_present(names: list[Any], X: Any) -> None:
-    here = [str(name) for name in X.columns]
+    names = [name for columns in used.values() for name in columns]
+    here = [str(name) for name in with_numbered_names(X).columns]
     missing = [name for name in names if isinstance(name, str) and name not in here]
     if not missing:
         return

@@ -82,33 +82,54 @@ _DAYS = (
     "%b %Y", "%B %Y", "%b-%y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
-_ISO = "ISO 8601"
+#: what reads ISO 8601 in all its forms
+ISO = "ISO 8601"
 _ALSO = ("%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %Z %Y", "%a, %d %b %Y %H:%M:%S %Z")
-_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TRIED = 50  # texts that a format must read before all are tried
+_ISO_DAY, _COMPACT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"(19|20)\d{6}")
+_FIRST, _TRIED = 5, 50  # texts that a format is tried with before it is tried with all
+_MOST = 0.9  # share of the texts that are dates in a column of dates
 
 
 def date_format(texts: Iterable[str]) -> str | None:
-    """The format that reads all of some texts as dates, or None.
+    """The format that reads most of some texts as dates; None if none reads nine tenths.
 
     Where day and month could be either, the day is first, unless another text says otherwise.
     """
     texts = list(dict.fromkeys(text.strip() for text in texts))
-    if not texts or not all(any(map(str.isdigit, text)) for text in texts[:_TRIED]):
+    if sum(any(map(str.isdigit, text)) for text in texts[:_TRIED]) < _MOST * len(texts[:_TRIED]):
         return None
-    formats = [_ISO] if _ISO_DAY.match(texts[0]) else []
+    formats = [ISO] if any(_ISO_DAY.match(text) for text in texts[:_FIRST]) else []
     formats += [day + time for day in _DAYS for time in _TIMES] + list(_ALSO)
+    best, most = None, 0.0
     for fmt in formats:
-        if all(date_of(text, fmt) is not None for part in (texts[:1], texts) for text in part):
-            return fmt
-    return None
+        if not _share(texts[:_FIRST], fmt) or _share(texts[:_TRIED], fmt) < _MOST:
+            continue
+        share = _share(texts, fmt)
+        if share >= _MOST and share > most:
+            best, most = fmt, share
+        if most == 1.0:
+            break
+    return best
+
+
+def day_could_be_month(texts: Iterable[str], fmt: str) -> bool:
+    """Whether the format with day and month exchanged reads all the texts, too."""
+    other = fmt.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")
+    return "%m" in fmt and not fmt.startswith("%Y") and _share(list(texts), other) == 1.0
+
+
+def _share(texts: list[str], fmt: str) -> float:
+    return sum(date_of(text, fmt) is not None for text in texts) / max(len(texts), 1)
 
 
 def date_of(text: str, fmt: str) -> datetime | None:
     """The date that a text is in a format; the time of a zone as a clock there shows it."""
+    text = text.strip()
+    if fmt.startswith("%Y%m%d") and not _COMPACT.match(text):  # other numbers of some digits
+        return None
     try:
-        if fmt == _ISO:
-            return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
-        return datetime.strptime(text.strip(), fmt).replace(tzinfo=None)
+        if fmt == ISO:
+            return datetime.fromisoformat(text).replace(tzinfo=None)
+        return datetime.strptime(text, fmt).replace(tzinfo=None)
     except ValueError:
         return None

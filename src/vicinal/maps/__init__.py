@@ -14,6 +14,7 @@ import numpy as np
 from vicinal._public import listing as _listing
 from vicinal._validation import check_number, warn
 from vicinal.core.types import Map, is_auto
+from vicinal.maps.bins import Bins
 from vicinal.maps.linear import Diagonal, Linear, Points, Positions, Simplex, project_columns
 from vicinal.maps.mlp import MLP
 from vicinal.maps.periodic import Periodic
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "Bins",
     "Diagonal",
     "Linear",
     "Periodic",
@@ -54,7 +56,7 @@ def __getattr__(name: str) -> Any:
 def resolve(
     mapping: Any, n_components: int, owner: str = "NCA", others: tuple[str, ...] = ()
 ) -> Map:
-    """The map with a name ("linear", "diagonal", "periodic"), or the map itself.
+    """The map with a name ("linear", "diagonal", "periodic", "bins"), or the map itself.
 
     A map that has no ``n_components`` yet gets them elsewhere, by its ``with_rank``.
 
@@ -66,10 +68,12 @@ def resolve(
         return Diagonal()
     if isinstance(mapping, str) and mapping == "periodic":
         return Periodic(n_components=n_components)
+    if isinstance(mapping, str) and mapping == "bins":
+        return Bins(n_components=n_components)
     # A class has the attributes of its instances, but is not a map.
     if isinstance(mapping, Map) and not isinstance(mapping, type):
         return mapping
-    names = ", ".join(map(repr, (*others, "linear", "diagonal", "periodic")))
+    names = ", ".join(map(repr, (*others, "linear", "diagonal", "periodic", "bins")))
     near = hasattr(mapping, "forward") and not isinstance(mapping, type)
     inherits = " that inherits vicinal.core.types.Map" if near else ""
     raise ValueError(

@@ -47,10 +47,18 @@ class FittedMap:
         """Refuse fields that do not fit together."""
         checks.double(self.theta, 1, "theta")
         mapping: Any = self.mapping
-        checks.count(mapping.n_components, "n_components", 1, len(self.theta))
-        size = mapping.cost(self.features.shape[1], 8).n_parameters
-        n = len(self.theta)
+        n, D = len(self.theta), self.features.shape[1]
+        if mapping.cost is None:  # linear, of bent columns
+            size = D * (mapping.rank or 1)
+        else:
+            checks.count(mapping.n_components, "n_components", 1, n)
+            size = mapping.cost(D, 8).n_parameters
         checks.need(size == n, f"theta must have {size} entries, not {n}")
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return self.features.shape[1]
 
     @property
     def n_components(self) -> int:
@@ -151,6 +159,11 @@ class FittedLinear:
         return cls(components, shift, scale, limits)
 
     @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return self.components.shape[1]
+
+    @property
     def n_components(self) -> int:
         """Dimensions of the embedded rows."""
         return len(self.components)
@@ -191,11 +204,66 @@ class FittedLinear:
         return {"components": self.components, "shift": self.shift, "scale": self.scale}
 
 
+class FittedMaps:
+    """Several maps whose points stand side by side, each times a factor of its own.
+
+    Parameters
+    ----------
+    maps : list of FittedMap and FittedLinear
+        Of the same columns.
+    factors : array of shape (n_maps,)
+    """
+
+    maps: list
+    factors: Array
+
+    def __init__(self, maps: list, factors: Array) -> None:
+        self.maps, self.factors = maps, factors
+
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit together."""
+        checks.double(self.factors, 1, "factors", (len(self.maps),))
+        single = all(isinstance(part, FittedMap | FittedLinear) for part in self.maps)
+        checks.need(single and len(self.maps) > 0, "maps must be maps")
+        alike = len({part.n_features for part in self.maps}) == 1
+        checks.need(alike, "maps must have the same columns")
+
+    @property
+    def mapping(self) -> str:
+        """What this is, for a message that wants a single map."""
+        return f"a vote of {len(self.maps)} maps"
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.maps[0].n_features)
+
+    @property
+    def n_components(self) -> int:
+        """Dimensions of the embedded rows: those of all maps together."""
+        return sum(part.n_components for part in self.maps)
+
+    def transform(self, X: Any) -> Array:
+        """Embed rows."""
+        return self._side_by_side([part.transform(X) for part in self.maps])
+
+    def embed(self, X: Any) -> Array:
+        """Embed rows for a model: within the limits of columns with gross outliers."""
+        return self._side_by_side([part.embed(X) for part in self.maps])
+
+    def _side_by_side(self, points: list[Array]) -> Array:
+        scaled = [Z * Z.dtype.type(factor) for Z, factor in zip(points, self.factors, strict=True)]
+        return np.hstack(scaled)
+
+
 def fitted_map(mapping: Any, theta: Array, features: Any, dtype: Any) -> Any:
-    """The fitted map: a matrix if it is linear, otherwise the map with its parameters."""
+    """The fitted map: a matrix if it is linear, otherwise the map with its parameters.
+
+    A matrix of columns that the scaling bends is none of the columns of X.
+    """
     if mapping.fitted is not None:
         return mapping.fitted(theta, features, dtype)
-    if mapping.components is not None:
+    if mapping.components is not None and features.scaling != "robust":
         return FittedLinear.of_scaled(
             mapping.components(theta), features.shift, features.scale, dtype, features.limits
         )

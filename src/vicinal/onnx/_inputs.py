@@ -9,7 +9,9 @@ from onnx import ModelProto, TensorProto
 from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 from sklearn.pipeline import Pipeline
 
-from vicinal.learner.columns import Column, is_frame, is_missing, read_columns
+from vicinal.learner.columns import Column, is_frame, is_missing, numbers_of, read_columns
+from vicinal.learner.preparation import columns_used
+from vicinal.learner.reading import decimal_of
 
 _DTYPES = {
     TensorProto.FLOAT: np.float32,
@@ -25,7 +27,9 @@ def input_types(model: Any, X: Any) -> list[tuple[str, Any]]:
     if X is None:
         return [("X", _type_of(model)([None, _n_features(model)]))]
     if is_frame(X):
-        return _types_of_columns(X)
+        used = columns_used(model) or {}
+        names = [name for kind in ("numbers", "gaps", "codes") for name in used.get(kind, ())]
+        return _types_of_columns(X, names)
     X = np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise ValueError(
@@ -52,12 +56,16 @@ def _type_of(model: Any) -> Any:
     return FloatTensorType if dtype == np.float32 else DoubleTensorType
 
 
-def _types_of_columns(X: Any) -> list[tuple[str, Any]]:
+def _types_of_columns(X: Any, numbers: list[Any]) -> list[tuple[str, Any]]:
+    """The types by what is stored; numbers also for text that a model reads as numbers."""
     columns = read_columns(X)
     single = all(c.values.dtype == np.float32 for c in columns if c.storage in _NUMBERS)
     number = FloatTensorType if single else DoubleTensorType
     return [
-        (str(c.name), (number if c.storage in _NUMBERS else StringTensorType)([None, 1]))
+        (
+            str(c.name),
+            (number if c.storage in _NUMBERS or c.name in numbers else StringTensorType)([None, 1]),
+        )
         for c in columns
     ]
 
@@ -84,5 +92,9 @@ def _values(column: Column, dtype: Any) -> Any:
     """A column as an array of shape (n, 1); missing strings are empty."""
     values: Any = column.values
     if dtype is object:
-        values = ["" if is_missing(value) else str(value) for value in values]
+        column = column.without_gaps()
+        values = ["" if is_missing(value) else str(value) for value in column.values]
+    elif values.dtype.kind == "O":
+        texts = {value for value in values if isinstance(value, str)}
+        values = numbers_of(column, decimal_of(texts))
     return np.array(values, dtype=dtype).reshape(-1, 1)

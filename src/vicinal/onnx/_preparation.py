@@ -14,8 +14,10 @@ from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from vicinal.learner.columns import ColumnValues, is_missing
+from vicinal.learner.columns import is_missing
+from vicinal.learner.dates import DateColumns
 from vicinal.learner.text import TextColumns
+from vicinal.learner.values import ColumnValues
 from vicinal.onnx._writer import Writer, hand_over
 
 
@@ -40,9 +42,10 @@ def converters(number: Any) -> Converters:
         OneHotEncoder: lambda operator: _encoded_shape(operator, number),
         OrdinalEncoder: lambda operator: _encoded_shape(operator, number),
         TextColumns: _refuse_text,
+        DateColumns: _refuse_text,
     }
     graphs = {step: _graph_of(body, number) for step, body in steps.items()}
-    return Converters(shapes, {**graphs, TextColumns: _refuse_text})
+    return Converters(shapes, {**graphs, TextColumns: _refuse_text, DateColumns: _refuse_text})
 
 
 def _graph_of(body: Any, number: Any) -> Any:
@@ -71,9 +74,11 @@ def _holds_strings(operator: Any) -> bool:
 def _refuse_text(*arguments: Any) -> None:
     operator = next(one for one in arguments if hasattr(one, "raw_operator"))
     columns = [str(variable.raw_name) for variable in operator.inputs]
+    text = isinstance(operator.raw_operator, TextColumns)
+    kind, what = ("text", "finds the same words") if text else ("dates", "reads them")
     raise ValueError(
-        f"to_onnx cannot convert columns of text, {', '.join(columns)}: ONNX has no operator that "
-        "finds the same words. Leave them out: make_learner(X, y, drop=[...])."
+        f"to_onnx cannot convert columns of {kind}, {', '.join(columns)}: ONNX has no operator "
+        f"that {what}. Leave them out: make_learner(X, y, drop={columns!r})."
     )
 
 

@@ -36,6 +36,7 @@ from vicinal.estimators.nca_regressor import NCARegressor
 from vicinal.estimators.pair_nca import PairNCA
 from vicinal.estimators.rca import RCA
 from vicinal.estimators.sdml import SDML
+from vicinal.learner.preparation import Preparation
 from vicinal.onnx._convert import OPTIONS, TRANSFORM, convert, parse, set_shapes, settled
 from vicinal.onnx._inputs import input_types
 from vicinal.onnx._preparation import converters
@@ -80,6 +81,7 @@ def register_all() -> None:
     register_shape_calculator(TRANSFORM, set_shapes)
     for container in (Pipeline, FeatureUnion, ColumnTransformer):
         update_registered_parser(container, _noting_transformers(sklearn_parsers_map[container]))
+    update_registered_parser(Preparation, sklearn_parsers_map[ColumnTransformer])
     _done = True
 
 

@@ -98,7 +98,7 @@ class Subsample(Sampler):
 class MiniBatches(Sampler):
     """Batches of rows against themselves, each row in one batch a pass ([Oneata2011] alg. 4.1).
 
-    A step costs ``size``² pairs.  Random batches are less dense than all rows and lead to too
+    A step costs ``size ** 2`` pairs.  Random batches are less dense than all rows and lead to too
     small a scale; clusters keep the density of the data.
 
     Parameters

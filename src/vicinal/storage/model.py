@@ -126,7 +126,7 @@ def save(model: Any, path: Any) -> None:
     """
     if isinstance(model, Pipeline):
         fields = to_fields(model)
-        learn = fields["learn"]
+        learn = [step for _, step in model.steps if name_of(type(step)) is not None][-1]
         about = _about(learn, str(name_of(type(learn))))
         names = getattr(model, "feature_names_in_", None)
         if names is not None:  # those of the table, before it was prepared
@@ -139,7 +139,7 @@ def save(model: Any, path: Any) -> None:
     name = name_of(type(model))
     if name is None or not hasattr(model, "get_params"):
         raise TypeError(
-            "A model file holds an estimator of vicinal or a pipeline of vicinal.make_learner. "
+            "A model file holds an estimator of vicinal, alone or in a pipeline. "
             f"Got a {type(model).__name__} instead."
         )
     write_object(path, "model", model, _about(model, name))
@@ -251,8 +251,7 @@ def _check_learnt(found: dict[str, Any]) -> None:
     learnt: Any = found.get("_map")
     model, picture, d = (found.get(key) for key in ("_model", "_picture", "n_components_"))
     if learnt is not None:
-        components = getattr(learnt, "components", None)
-        D = learnt.features.shape[1] if components is None else components.shape[1]
+        D = learnt.n_features
         checks.need(found.get("n_features_in_") == D, f"n_features_in_ must be {D}")
         checks.need(d in (None, learnt.n_components), "n_components_ and the map do not agree")
     if "components_" in found:

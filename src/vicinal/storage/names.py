@@ -33,6 +33,7 @@ HOMES: dict[str, str] = {
     **_listed("", "estimators.sdml", "SDML"),
     **_listed("", "estimators.lsml", "LSML"),
     **_listed("", "estimators.from_labels", "FromLabels"),
+    **_listed("", "estimators.vote", "MetricVote MetricVoteRegressor"),
     **_listed(
         "metric_learn.", "compat._row_learners", "NCA LMNN MLKR LFDA RCA RCA_Supervised Covariance"
     ),
@@ -56,10 +57,11 @@ HOMES: dict[str, str] = {
     **_listed("map.", "maps.linear", "Linear Diagonal Simplex Points"),
     **_listed("map.", "maps.periodic", "Periodic"),
     **_listed("map.", "maps.mlp", "MLP"),
+    **_listed("map.", "maps.bins", "Bins"),
     **_listed("map.", "torch.maps", "TorchMap"),
     # what was learnt
-    **_listed("fitted.", "maps.fitted", "FittedLinear FittedMap"),
-    **_listed("rows.", "_features", "Features Limits"),
+    **_listed("fitted.", "maps.fitted", "FittedLinear FittedMap FittedMaps"),
+    **_listed("rows.", "_features", "Features Limits Bend"),
     **_listed("rows.", "fit.method", "RowNumbers"),
     **_listed("rows.", "estimators._regressor", "Outputs"),
     **_listed("rows.", "models.equal_rows", "EqualRows"),
@@ -71,6 +73,7 @@ HOMES: dict[str, str] = {
     **_listed("model.", "models.soft", "DistributionModel MatchModel PartnerModel"),
     **_listed("model.", "models.votes", "VotingModel Chi2VotingModel"),
     **_listed("model.", "models.regression", "RegressionModel"),
+    **_listed("model.", "models.vote", "VoteModel VoteRegressionModel Ballots"),
     **_listed("model.", "models.picture", "Picture Target"),
     # how it was learnt, and where a fit stands
     **_listed("fit.", "fit.plan", "Plan"),
@@ -94,9 +97,11 @@ _BY_HOME = {home: name for name, home in HOMES.items()}
 #: scikit-learn; types of numbers
 _BESIDES = [
     "numpy.dtype",
-    "vicinal.learner.columns.ColumnValues",
+    "vicinal.learner.dates.DateColumns",
     "vicinal.learner.pipeline.Learner",
+    "vicinal.learner.preparation.Preparation",
     "vicinal.learner.text.TextColumns",
+    "vicinal.learner.values.ColumnValues",
 ]
 #: types that a fitted estimator may hold, for ``skops.io.load(file, trusted=...)``; none of them
 #: runs code from a file.  Modules of torch are code: their owner alone can trust a file with one.

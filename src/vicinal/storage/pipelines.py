@@ -1,4 +1,4 @@
-"""The pipelines of `vicinal.make_learner` as plain data, and back.
+"""Pipelines of `vicinal.make_learner`, and the usual ones of scikit-learn, as plain data, and back.
 
 scikit-learn's objects have private attributes, which change from release to release.  A file has
 their parameters and public fitted attributes alone.  To make the objects again, they are fitted to
@@ -19,8 +19,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.checks import need
-from vicinal.core.types import Array
+from vicinal.storage.made_up import ROWS, frame, keys_of, made_up
 from vicinal.storage.names import name_of
+from vicinal.storage.neighbors import NEIGHBORS, from_neighbors, neighbors_fields
 
 
 class _Kind(NamedTuple):
@@ -33,8 +34,9 @@ class _Kind(NamedTuple):
 
 _PARTS = {
     "ColumnValues": _Kind(
-        "vicinal.learner.columns", {"numbers", "missing", "rescale"}, ("units_",)
+        "vicinal.learner.values", {"kind", "missing", "rescale", "decimals"}, ("units_",)
     ),
+    "DateColumns": _Kind("vicinal.learner.dates", {"formats", "parts"}, ("origins_",)),
     "SimpleImputer": _Kind(
         "sklearn.impute",
         {"missing_values", "strategy", "fill_value", "add_indicator", "keep_empty_features"},
@@ -47,7 +49,7 @@ _PARTS = {
     ),
     "OneHotEncoder": _Kind(
         "sklearn.preprocessing",
-        {"handle_unknown", "max_categories", "sparse_output"},
+        {"drop", "handle_unknown", "max_categories", "sparse_output"},
         ("categories_", "infrequent_categories_"),
     ),
     "OrdinalEncoder": _Kind(
@@ -59,28 +61,33 @@ _PARTS = {
         ("words_", "idf_", "components_"),
     ),
 }
-_TABLE = {"sparse_threshold", "verbose_feature_names_out"}  # parameters of a ColumnTransformer
+_PARTS["PCA"] = _Kind(
+    "sklearn.decomposition",
+    {"n_components", "random_state", "svd_solver", "whiten"},
+    ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_",
+     "noise_variance_", "n_samples_"),
+)  # fmt: skip
+#: classes of a ColumnTransformer, and its parameters
+_TABLES = {
+    "ColumnTransformer": "sklearn.compose",
+    "Preparation": "vicinal.learner.preparation",
+}
+_TABLE = {"remainder", "sparse_threshold", "verbose_feature_names_out"}
+_COUNTS = ("n_samples_seen_", "n_samples_")
 _NA = ("pandas", "NA")  # pandas.NA in a file
 _CELLS = 2**23  # entries of the largest made-up table
-_COLUMNS = 2**16  # of the widest data frame
-_ROWS = 2  # of the smallest
 
 
 # To plain data
 
 
 def to_fields(pipeline: Any) -> dict[str, Any]:
-    """A fitted pipeline of `make_learner` as plain data; any other is refused by name."""
-    steps = []
-    for name, step in pipeline.steps[:-1]:
-        if not isinstance(step, ColumnTransformer):
-            raise TypeError(_refusal(name, step))
-        steps.append([name, _table_fields(step)])
-    name, learn = pipeline.steps[-1]
-    if name_of(type(learn)) is None:
-        raise TypeError(_refusal(name, learn))
-    check_is_fitted(learn)
-    fields = {"steps": steps, "name": name, "learn": learn}
+    """A fitted pipeline as plain data; one with other steps is refused by their names."""
+    steps = [[name, _step_fields(name, step)] for name, step in pipeline.steps]
+    name, last = pipeline.steps[-1]
+    if not any(name_of(type(step)) for _, step in steps):
+        raise TypeError(_refusal(name, last))
+    fields: dict[str, Any] = {"steps": steps}
     if hasattr(pipeline, "left_out_"):
         fields["table"] = {
             "task": pipeline.task,
@@ -96,21 +103,47 @@ def to_fields(pipeline: Any) -> dict[str, Any]:
 def _refusal(name: str, step: Any) -> str:
     return (
         f"Pipeline step {name!r} is a {type(step).__name__}, which a model file cannot hold: it "
-        "holds estimators of vicinal and pipelines of vicinal.make_learner. Save the estimator of "
-        "vicinal alone, or use joblib or skops for this pipeline."
+        "holds estimators of vicinal, alone, in pipelines of vicinal.make_learner, or with "
+        f"{', '.join([*_PARTS, *NEIGHBORS, 'ColumnTransformer'])}. Save the estimator of vicinal "
+        "alone, or use joblib or skops for this pipeline."
     )
 
 
-def _table_fields(table: ColumnTransformer) -> dict[str, Any]:
+def _step_fields(name: str, step: Any) -> Any:
+    """A step: as it is, if it is an estimator of vicinal or a word, otherwise as plain data."""
+    if isinstance(step, str):
+        return step
+    if name_of(type(step)) is not None:
+        check_is_fitted(step)
+        return step
+    if isinstance(step, ColumnTransformer):
+        return _table_fields(name, step)
+    if type(step).__name__ in NEIGHBORS:
+        return neighbors_fields(step)
+    part, names = _part_fields(name, step), getattr(step, "feature_names_in_", None)
+    return {
+        "part": part,
+        "n_features_in": int(step.n_features_in_),
+        "feature_names_in": None if names is None else list(names),
+    }
+
+
+def _table_fields(name: str, table: ColumnTransformer) -> dict[str, Any]:
     """A fitted ColumnTransformer as plain data."""
-    check_is_fitted(table)
-    fitted = {name: part for name, part, _ in table.transformers_}
-    blocks = [
-        {"name": name, "columns": list(columns), "part": _part_fields(name, fitted[name])}
-        for name, _, columns in table.transformers
-    ]
+    kind = type(table).__name__
+    if kind not in _TABLES or not isinstance(table.remainder, str):
+        raise TypeError(_refusal(name, table))
+    fitted = {name: (part, columns) for name, part, columns in table.transformers_}
+    blocks = []
+    for name, given, _ in table.transformers:
+        part, columns = fitted[name]
+        part = given if isinstance(given, str) else part
+        blocks.append(
+            {"name": name, "columns": _listed(columns, table), "part": _part_fields(name, part)}
+        )
     names = getattr(table, "feature_names_in_", None)
     return {
+        "kind": kind,
         "parameters": _parameters(table, _TABLE, ColumnTransformer(table.transformers)),
         "blocks": blocks,
         "n_features_in": int(table.n_features_in_),
@@ -118,12 +151,28 @@ def _table_fields(table: ColumnTransformer) -> dict[str, Any]:
     }
 
 
+def _listed(columns: Any, table: ColumnTransformer) -> list[Any]:
+    """Columns, however they were given, as a list of names or positions."""
+    every = range(table.n_features_in_)
+    if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
+        place = {name: j for j, name in enumerate(table.feature_names_in_)}
+        end = None if columns.stop is None else place[columns.stop] + 1  # slices of names have it
+        columns = slice(place.get(columns.start), end)
+    if isinstance(columns, str | int | slice):
+        columns = every[columns] if isinstance(columns, slice) else [columns]
+    chosen = np.asarray(columns)
+    return (np.flatnonzero(chosen) if chosen.dtype == bool else chosen).tolist()
+
+
 def _part_fields(name: str, part: Any) -> Any:
+    if isinstance(part, str):
+        return part
     if isinstance(part, Pipeline):
         return [[key, _part_fields(key, step)] for key, step in part.steps]
     kind = type(part).__name__
     if kind not in _PARTS or not type(part).__module__.startswith(_PARTS[kind].home):
         raise TypeError(_refusal(name, part))
+    check_is_fitted(part)
     asked = _parameters(part, _PARTS[kind].parameters, type(part)())
     if type(asked.get("missing_values")).__name__ == "NAType":
         asked["missing_values"] = _NA
@@ -157,18 +206,35 @@ def _attribute(part: Any, key: str) -> Any:
 
 def from_fields(fields: Any) -> Pipeline:
     """Invert `to_fields`; the fields may come from any file."""
-    known = isinstance(fields, dict) and fields.keys() - {"table"} == {"steps", "name", "learn"}
+    known = isinstance(fields, dict) and fields.keys() - {"table"} == {"steps"}
     need(known, "a pipeline")
-    learn, name = fields["learn"], fields["name"]
-    need(isinstance(name, str) and name_of(type(learn)) is not None, "a pipeline ends in vicinal")
-    need(hasattr(learn, "get_params"), "a pipeline ends with an estimator")
-    need(isinstance(fields["steps"], list) and len(fields["steps"]) <= 4, "a pipeline has steps")
+    need(isinstance(fields["steps"], list) and len(fields["steps"]) <= 64, "a pipeline has steps")
     steps: list[tuple[str, Any]] = []
-    for key, table in fields["steps"]:
+    for key, step in fields["steps"]:
         need(isinstance(key, str), "steps have names")
-        steps.append((key, _table(table)))
-    steps.append((name, learn))
+        steps.append((key, _step(step)))
+    ours = [step for _, step in steps if name_of(type(step)) is not None]
+    need(bool(ours), "a pipeline has an estimator of vicinal")
     return Pipeline(steps) if "table" not in fields else _learner(steps, fields["table"])
+
+
+def _step(fields: Any) -> Any:
+    if not isinstance(fields, dict):
+        ours = name_of(type(fields)) is not None and hasattr(fields, "get_params")
+        need(ours or fields == "passthrough", "a step of a pipeline")
+        return fields
+    if "blocks" in fields:
+        return _table(fields)
+    if "neighbors" in fields:
+        return from_neighbors(fields)
+    need(fields.keys() == {"part", "n_features_in", "feature_names_in"}, "a step of a pipeline")
+    n, names = fields["n_features_in"], fields["feature_names_in"]
+    need(type(n) is int and 1 <= n < 2**24, "n_features_in is out of range")
+    block = {"name": "part", "columns": list(range(n)), "part": fields["part"]}
+    alone = {"remainder": "drop", "sparse_threshold": 0.0, "verbose_feature_names_out": False}
+    more = {"n_features_in": n, "feature_names_in": names, "parameters": alone}
+    table = _table({"kind": "ColumnTransformer", "blocks": [block], **more})
+    return table.transformers_[0][1]
 
 
 def _learner(steps: list[tuple[str, Any]], table: Any) -> Pipeline:
@@ -193,33 +259,36 @@ def _learner(steps: list[tuple[str, Any]], table: Any) -> Pipeline:
 
 def _table(fields: Any) -> ColumnTransformer:
     """A ColumnTransformer as it was once fitted."""
-    wanted = {"parameters", "blocks", "n_features_in", "feature_names_in"}
+    wanted = {"kind", "parameters", "blocks", "n_features_in", "feature_names_in"}
     need(isinstance(fields, dict) and fields.keys() == wanted, "a table of columns")
     parameters, n, names = (fields[k] for k in ("parameters", "n_features_in", "feature_names_in"))
     need(parameters.keys() == _TABLE, "parameters of a table")
+    need(parameters["remainder"] in ("drop", "passthrough"), "the remainder of a table")
+    need(fields["kind"] in _TABLES, "the kind of a table")
     need(type(n) is int and 1 <= n < 2**24, "n_features_in is out of range")
     need(names is None or len(names) == n, "names of columns")
     need(isinstance(fields["blocks"], list) and 0 < len(fields["blocks"]) <= 64, "blocks")
     blocks, states = [], []
-    columns: list[Any] = [np.zeros(_ROWS)] * n
+    columns: list[Any] = [np.zeros(ROWS)] * n
     for block in fields["blocks"]:
         need(block.keys() == {"name", "columns", "part"}, "a block of columns")
         part, found = _part(block["part"])
         blocks.append((block["name"], part, block["columns"]))
         states.append(found)
         for place, j in enumerate(_positions(block["columns"], n, names)):
-            columns[j] = _made_up(found, place)
+            columns[j] = made_up(found, place)
     n_rows = max(len(column) for column in columns)
     need(n_rows * n <= _CELLS, f"a table of {n_rows} categories and {n} columns is too large")
     # a column that is longer than another: its last value, which is none of the rare ones, again
     filled = [np.concatenate([a, np.repeat(a[-1:], n_rows - len(a))]) for a in columns]
-    table = ColumnTransformer(blocks, **parameters)
+    table = getattr(import_module(_TABLES[fields["kind"]]), fields["kind"])(blocks, **parameters)
     with warnings.catch_warnings(action="ignore"):  # about what is made up
-        table.fit(_frame(filled, names))
+        table.fit(frame(filled, names))
     fitted = {name: part for name, part, _ in table.transformers_}
     for (name, _, _), found in zip(blocks, states, strict=True):
         part = fitted[name]
         steps = [step for _, step in part.steps] if isinstance(part, Pipeline) else [part]
+        steps = [] if not found else steps  # a word instead of a part
         for step, state in zip(steps, found, strict=True):
             for key, value in state.items():
                 _restore(step, key, value)
@@ -228,8 +297,8 @@ def _table(fields: Any) -> ColumnTransformer:
 
 def _positions(columns: Any, n: int, names: Any) -> list[int]:
     """The positions of the columns of a block."""
-    need(isinstance(columns, list) and len(columns) > 0, "a block has columns")
-    if names is not None and isinstance(columns[0], str):
+    need(isinstance(columns, list), "a block has columns")
+    if names is not None and columns and isinstance(columns[0], str):
         place = {name: j for j, name in enumerate(names)}
         need(all(column in place for column in columns), "a block names columns of the table")
         return [place[column] for column in columns]
@@ -239,6 +308,9 @@ def _positions(columns: Any, n: int, names: Any) -> list[int]:
 
 def _part(fields: Any) -> tuple[Any, list[dict[str, Any]]]:
     """An unfitted part, and the fitted attributes of each of its steps."""
+    if isinstance(fields, str):
+        need(fields in ("drop", "passthrough"), "a part")
+        return fields, []
     if isinstance(fields, list):
         need(1 <= len(fields) <= 8, "steps of a block")
         need(all(isinstance(step, dict) for _, step in fields), "a pipeline in a pipeline")
@@ -252,95 +324,25 @@ def _part(fields: Any) -> tuple[Any, list[dict[str, Any]]]:
     need(found.keys() == set(kind.fitted), f"fields of {name}")
     if asked.get("missing_values") == _NA:
         asked["missing_values"] = import_module("pandas").NA
+    if name == "PCA":  # the rank may have been found from the values
+        found["n_components"] = asked["n_components"]
+        asked["n_components"] = len(found["components_"])
     return getattr(import_module(kind.home), name)(**asked), [found]
-
-
-def _made_up(steps: list[dict[str, Any]], place: int) -> Array:
-    """Values that give each part of a block the structure that it had for one of its columns."""
-    gap, dtype = False, np.float64
-    for state in steps:
-        if "infrequent_categories_" in state:
-            return _categories(state, place)
-        if "categories_" in state:
-            known = state["categories_"][place]
-            need(isinstance(known, np.ndarray) and len(known) > 0, "categories of a column")
-            return np.array([known[0]] * _ROWS, dtype=object)
-        if "words_" in state:
-            return _texts(state["words_"][place], state["components_"][place])
-        if "statistics_" in state:
-            gap |= state["indicator_"] is not None and bool(np.isin(place, state["indicator_"]))
-            found = np.asarray(state["statistics_"]).dtype
-            dtype = found.type if found.kind == "f" else np.float64
-    # different values, so that the scaler has something to scale
-    return np.array([np.nan if gap else 1.0, 0.0], dtype=dtype)
-
-
-def _texts(words: Any, components: Any) -> Array:
-    """All words twice, since a word must occur in two rows, and rows for as many components."""
-    known = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    need(known and len(words) > 0, "words of a text")
-    n_rows = 1
-    if components is not None:
-        need(isinstance(components, np.ndarray) and components.ndim == 2, "components of a text")
-        n_rows = min(len(components), len(words))
-    return np.array([" ".join(words)] * _ROWS + [""] * n_rows, dtype=object)
-
-
-def _categories(state: dict[str, Any], place: int) -> Array:
-    """Each category once, and those that are not rare once more."""
-    known, rare = state["categories_"][place], state["infrequent_categories_"]
-    need(isinstance(known, np.ndarray) and known.ndim == 1 and len(known) > 0, "categories")
-    need(known.dtype.kind in "OfiubU", "categories must be numbers or strings")
-    rows = [known]
-    if rare is not None and rare[place] is not None:
-        need(isinstance(rare[place], np.ndarray), "rare categories must be an array")
-        keys = set(_keys(rare[place]))
-        rows.append(known[[key not in keys for key in _keys(known)]])
-    return np.concatenate(rows * 2 if len(known) < _ROWS else rows)
-
-
-def _keys(values: Array) -> list[Any]:
-    """What is equal for equal values of one type; NaN is equal to NaN."""
-    return [
-        "NaN" if isinstance(value, float) and value != value else (type(value), value)
-        for value in values.tolist()
-    ]
-
-
-def _frame(columns: list[Array], names: Any) -> Any:
-    """The table: a data frame, or an array where numbers have no names."""
-    numbers = {column.dtype for column in columns}
-    if names is None and len(numbers) == 1 and numbers <= {np.dtype("f4"), np.dtype("f8")}:
-        return np.column_stack(columns)
-    need(len(columns) <= _COLUMNS, f"a table of {len(columns)} columns is too large")
-    try:
-        return _in_pandas(columns, names)
-    except ImportError:
-        if names is None:
-            return np.column_stack([column.astype(object) for column in columns])
-    import polars
-
-    return polars.DataFrame(dict(zip(names, columns, strict=True)))
-
-
-def _in_pandas(columns: list[Array], names: Any) -> Any:
-    import pandas
-
-    labels = list(range(len(columns))) if names is None else names
-    series = [pandas.Series(column, dtype=column.dtype) for column in columns]
-    return pandas.concat(series, axis=1).set_axis(labels, axis=1)
 
 
 def _restore(part: Any, key: str, value: Any) -> None:
     """Set a fitted attribute, if it is numbers; any other must have come out as it was."""
+    if key == "n_components":
+        part.n_components = value
+        return
     made = _attribute(part, key)
-    if key == "n_samples_seen_":  # one number, or one for each column with gaps
+    if key in _COUNTS:  # one number, or one for each column with gaps
         need(np.asarray(value).dtype.kind in "iuf", "rows that a scaler has seen")
     elif _same(made, value):
         return
     else:
         what = f"{key!r} of {type(part).__name__} cannot be made again"
-        need(_are_numbers(made, value), what)
+        need(_are_numbers(made, value) or _are_texts(made, value), what)
     setattr(part, key, value)
 
 
@@ -351,7 +353,9 @@ def _same(made: Any, value: Any) -> bool:
         return alike and all(_same(a, b) for a, b in zip(made, value, strict=True))
     if isinstance(made, np.ndarray):
         alike = isinstance(value, np.ndarray) and made.dtype == value.dtype
-        return alike and made.shape == value.shape and _keys(made.ravel()) == _keys(value.ravel())
+        return (
+            alike and made.shape == value.shape and keys_of(made.ravel()) == keys_of(value.ravel())
+        )
     return type(made) is type(value) and made == value
 
 
@@ -362,6 +366,15 @@ def _are_numbers(made: Any, value: Any) -> bool:
         return alike and all(
             _same(a, b) or _are_numbers(a, b) for a, b in zip(made, value, strict=True)
         )
+    if isinstance(made, float) and isinstance(value, float):
+        return bool(np.isfinite(value))
     arrays = isinstance(made, np.ndarray) and isinstance(value, np.ndarray)
     floats = arrays and made.dtype.kind == value.dtype.kind == "f" and made.shape == value.shape
     return floats and bool(np.isfinite(value).all())
+
+
+def _are_texts(made: Any, value: Any) -> bool:
+    """Whether attributes are arrays of one shape with text, such as the most frequent values."""
+    arrays = isinstance(made, np.ndarray) and isinstance(value, np.ndarray)
+    objects = arrays and made.dtype == value.dtype == object and made.shape == value.shape
+    return objects and all(isinstance(text, str) for text in value.ravel())

@@ -1,0 +1,598 @@
+"""Several learnt metrics and one vote, as a classifier and as a regressor."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import Tags
+
+from vicinal import _clock
+from vicinal._features import BENDING_SCALINGS
+from vicinal._threads import single_threaded_blas
+from vicinal._validation import (
+    check_classes,
+    check_label_types,
+    check_number,
+    check_option,
+    check_rows,
+    check_weights,
+)
+from vicinal.core.types import Array, MatrixLike, Weights
+from vicinal.estimators._base import MetricLearner
+from vicinal.estimators._classifier import NeighbourSearchMixin
+from vicinal.estimators._metric import LearntMetricMixin, feature_importances
+from vicinal.estimators._regressor import Outputs, checked_numbers
+from vicinal.estimators.mlkr import MLKR
+from vicinal.estimators.nca import NCA
+from vicinal.estimators.nca_regressor import NCARegressor
+from vicinal.fit.method import Data, drop_weightless_rows, penalty_by_rows
+from vicinal.fit.resume import seed_of, unchanged_on_error
+from vicinal.fit.score import fitted_importances
+from vicinal.fit.vote import (
+    Fold,
+    Outcome,
+    Vote,
+    even_folds,
+    score_classes,
+    score_numbers,
+    stratified_folds,
+)
+from vicinal.maps import MLP, Bins
+from vicinal.models.vote import VoteModel, VoteRegressionModel
+from vicinal.samplers import MiniBatches, Subsample
+from vicinal.targets import Labels, Numbers
+
+_SCALINGS = ("auto", *BENDING_SCALINGS)
+_WIDE = 50  # columns above which there are no periodic features, whose cost grows with them
+_BINS = (16, 320)  # bins of a column, and of all columns together
+_BATCH = (64, 512)  # rows: a quarter of all, within these limits
+_SUBSET = 2500  # rows that a matrix is learnt from, at most
+_LOW = 5  # dimensions of the map of low rank, at most
+
+
+class Members:
+    """The members of a vote by their names, for a table of this size.
+
+    Parameters
+    ----------
+    n, n_features : int
+        Rows to learn from, and their columns.
+    n_classes : int
+        0 for numbers.
+    scaling : str or None
+        Of each member.
+    n_folds : int
+    """
+
+    def __init__(
+        self, n: int, n_features: int, n_classes: int, scaling: str | None, n_folds: int
+    ) -> None:
+        self.n, self.n_features, self.n_classes = n, n_features, n_classes
+        # penalties were found on up to 1,000 rows; more rows need weaker ones
+        self.alpha = penalty_by_rows(n)
+        self.common: dict[str, Any] = {"scaling": scaling}
+        self.batches = {**self.common, "alpha": self.alpha, "max_iter": 150 if n <= 1700 else 300}
+        learnt = int(n * (1.0 - 1.0 / n_folds))
+        size = int(np.clip(learnt // 4, *_BATCH))
+        if size < learnt and 2 * n_classes <= size:
+            self.batches["sampling"] = MiniBatches(size, "random")
+        self.few = {**self.common, "sampling": Subsample(_SUBSET)} if n > _SUBSET else self.common
+
+    def classes(self) -> dict[str, Any]:
+        """Those that learn classes."""
+        low = max(1, min(self.n_classes - 1, _LOW, self.n_features))
+        found = {
+            "network": NCA(mapping=MLP(), **self.batches),
+            "periodic": NCA(mapping="periodic", **self.batches),
+            "laplace": NCA(kernel="laplace", alpha=self.alpha / 10, **self.few),
+            "bins": NCA(mapping=self._bins(), **self.batches),
+            "low-rank": NCA(low, alpha=3 * self.alpha, **self.few),
+        }
+        return found
+
+    def numbers(self) -> dict[str, Any]:
+        """Those that learn numbers."""
+        found = {
+            "network": MLKR(mapping=MLP(), **self.batches),
+            "periodic": MLKR(mapping="periodic", **self.batches),
+            "matches": NCARegressor(mapping=MLP(), **self.batches),
+            "bins": MLKR(mapping=self._bins(), **self.batches),
+            "linear": MLKR(alpha=self.alpha / 10, **self.few),
+        }
+        return found
+
+    def _bins(self) -> Bins:
+        most, together = _BINS
+        return Bins(max(2, min(most, together // self.n_features)))
+
+    def chosen(self, found: dict[str, Any]) -> list[str]:
+        """The names that vote unless others are asked for."""
+        return [name for name in found if name != "periodic" or self.n_features <= _WIDE]
+
+
+class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
+    """What both votes share; not public."""
+
+    _voters: ClassVar[tuple[str, ...]] = ("auto",)
+    feature_importances_ = property(feature_importances)
+
+    def __init__(
+        self,
+        members: str | Sequence[Any] = "auto",
+        *,
+        n_folds: int = 5,
+        scaling: str | None = "auto",
+        rule: str,
+        n_neighbors: int | str = 5,
+        time_budget: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.members = members
+        self.n_folds = n_folds
+        self.scaling = scaling
+        self.rule = rule
+        self.n_neighbors = n_neighbors
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        check_number(self, "n_folds", 2, integer=True)
+        check_option(self, "scaling", _SCALINGS)
+        check_option(self, "rule", self._rule_names)
+        check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
+        check_number(self, "time_budget", 0.0, open_ends=True, or_else=(None,))
+        check_number(self, "n_jobs", -1, integer=True, or_else=(None,))
+        check_number(self, "verbose", 0, integer=True, or_else=(True, False))
+
+    def _known_members(self, size: Members) -> dict[str, Any]:
+        """The members that have names."""
+        raise NotImplementedError
+
+    def _chosen_members(self, data: Data, n_classes: int) -> dict[str, Any]:
+        """The members of this fit, by name; estimators are named by their class and place."""
+        scaling: Any = self.scaling
+        if scaling == "auto":
+            scaling = "standard" if sp.issparse(data.X) else "robust"
+        size = Members(data.n, data.n_features, n_classes, scaling, self.n_folds)
+        known = self._known_members(size)
+        asked = self.members
+        if isinstance(asked, str) and asked == "auto":
+            asked = size.chosen(known)
+        found: dict[str, Any] = {}
+        for number, member in enumerate(asked if not isinstance(asked, str) else [asked]):
+            if isinstance(member, str) and member in known and member not in found:
+                found[member] = known[member]
+            elif isinstance(member, LearntMetricMixin) and not isinstance(member, type):
+                found[f"{type(member).__name__} {number}"] = member
+            else:
+                raise ValueError(
+                    f"The 'members' parameter of {type(self).__name__} must be 'auto' or a list of "
+                    f"different names among {', '.join(map(repr, known))} and estimators of "
+                    f"vicinal that learn a map. Got {self.members!r} instead."
+                )
+        if not found:
+            raise ValueError(
+                f"The 'members' parameter of {type(self).__name__} must name at least one member. "
+                f"Got {self.members!r} instead."
+            )
+        return found
+
+    def _learn_member(
+        self,
+        members: list[Any],
+        X: Any,
+        y: Array,
+        weight: Array | None,
+        member: int,
+        rows: Array,
+        seed: int,
+        seconds: float | None,
+    ) -> Any:
+        """A member, fitted to some rows."""
+        estimator = clone(members[member])
+        known = estimator.get_params(deep=False)
+        given = {"random_state": seed, "n_jobs": 1, "time_budget": seconds}
+        estimator.set_params(**{name: value for name, value in given.items() if name in known})
+        if isinstance(estimator, MetricLearner):
+            estimator._tells_importances = False  # those of the vote are computed once
+        more = {} if weight is None else {"sample_weight": weight[rows]}
+        return estimator.fit(X[rows], y[rows], **more)
+
+    def _vote(
+        self,
+        data: Data,
+        y: Array,
+        values: Array,
+        members: dict[str, Any],
+        folds: list[Fold],
+        score: Any,
+        seed: int,
+    ) -> Outcome:
+        """Learn the members, and set what is known of them."""
+        weight = data.target.sample_weight
+        deadline = None if self.time_budget is None else _clock.now() + self.time_budget
+        learn = partial(self._learn_member, list(members.values()), data.X, y, weight)
+        vote = Vote(learn, data.X, values, weight, folds, score, self._say)
+        # members are warned of by nobody: the vote says by weights what they are worth
+        with single_threaded_blas(), warnings.catch_warnings(action="ignore"):
+            found = vote.run(len(members), seed, self.n_jobs, deadline)
+            self._importances = fitted_importances(found.fitted, data.X, seed)
+        self._map = found.fitted
+        self.n_components_ = found.fitted.n_components
+        self.members_ = list(members)
+        self.weights_, self.scales_, self.scores_ = found.weights, found.scales, found.scores
+        for name, weight, scale in zip(members, found.weights, found.scales, strict=True):
+            self._say(f"{name}: weight {weight:.3f}, scale {scale:g}")
+        return found
+
+    def _say(self, words: str) -> None:
+        if self.verbose:
+            print(f"[{type(self).__name__}] {words}")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MetricVote(ClassifierMixin, MetricVoteBase):
+    r"""Several learnt metrics and one vote: more accurate than each of them.
+
+    Each member learns a map on the rows outside of each fold.  Rows that are held out choose the
+    scale :math:`s_m` of its kernel and its weight :math:`w_m`:
+
+    .. math:: P(c \mid x) = \sum_m w_m \frac1F \sum_{f=1}^F
+              \frac{\sum_{j : y_j = c} e^{-s_m \|\varphi_{mf}(x) - \varphi_{mf}(x_j)\|^2}}
+                   {\sum_j e^{-s_m \|\varphi_{mf}(x) - \varphi_{mf}(x_j)\|^2}}, \qquad
+              w_m \propto e^{J_m / 0.02}, \quad J = \text{accuracy} - 0.3\, \text{log loss}.
+
+    All training rows vote, whether or not a map has learnt from them.  After two folds the better
+    half of the members goes on.  Distances, neighbours and ``transform`` are those of the weighted
+    metric :math:`d^2 = \sum_m w_m s_m \frac1F \sum_f d_{mf}^2`: the points of all maps side by
+    side.
+
+    Parameters
+    ----------
+    members : "auto" or list, default="auto"
+        Who votes: names, and estimators of vicinal that learn a map.  "network", "periodic" and
+        "bins" are :class:`NCA` with the map of that name (:class:`vicinal.maps.MLP` for the first),
+        learnt on batches; "laplace" is a matrix with the kernel of that name, and "low-rank" a
+        matrix of one dimension fewer than there are classes.  "auto" is all of them, but "periodic"
+        up to 50 columns.  An estimator with a kernel votes under it if it is Laplace's, and any
+        other under a Gaussian at a scale that suits its map.
+    n_folds : int, default=5
+        Number of stratified folds.  Classes of fewer than three rows are in no fold: all maps learn
+        from them.
+    scaling : {"auto", "robust", "standard", "global", None}, default="auto"
+        Scaling of the columns for the members that have names, as in :class:`NCA`; "auto" is
+        "robust", or "standard" for sparse rows.
+    rule : {"posterior", "knn"}, default="posterior"
+        Predict by the probabilities above, or by a vote of the nearest training rows in the
+        weighted metric.
+    n_neighbors : int or "auto", default=5
+        Number of voters of ``rule="knn"``, and of neighbours in :meth:`kneighbors`.
+    time_budget : float or None, default=None
+        Limit in seconds for ``fit``: members get shares of what is left, and no fold is begun that
+        would end too late.  The first fold is always made.  The result then depends on the machine.
+    n_jobs : int or None, default=None
+        How many maps are learnt at once, in threads that share those of the library; None and -1:
+        one for each thread.  The result is the same for any number.
+    random_state : int, RandomState or None, default=None
+        For folds, and for what members draw.
+    verbose : int, default=0
+        Print a line for each map that is learnt, and the weights.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    members_ : list of str
+        The names of the members; an estimator is named by its class and its place.
+    weights_ : ndarray of shape (n_members,)
+        Their weights, which add up to one; zero for those that have been left out.
+    scales_ : ndarray of shape (n_members,)
+        The factors of their squared distances (for the kernel "laplace": of their distances).
+    scores_ : ndarray of shape (n_members,)
+        J on held-out rows; of two folds for a member that was left out there.
+    n_components_ : int
+        Dimensions of ``transform``: those of all maps together.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the weighted metric.
+    n_neighbors_ : int
+        Number of voters of ``rule="knn"``.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X had string names.
+
+    See Also
+    --------
+    MetricVoteRegressor : The same for numbers.
+    NCA : A single metric.
+
+    Notes
+    -----
+    A vote is no single map: there are no ``components_``.  Callbacks, checkpoints and
+    ``warm_start`` are for single maps.  A classifier that learns no metric, such as a forest, can
+    vote beside this one in :class:`sklearn.ensemble.VotingClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import MetricVote
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MetricVote(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    >>> distances, rows = model.kneighbors(X[1:3], 4)
+    >>> rows.shape
+    (2, 4)
+    """
+
+    _rule_names: ClassVar[tuple[str, ...]] = ("posterior", "knn")
+    classes_: Array
+    _model: VoteModel
+
+    def __init__(
+        self,
+        members: str | Sequence[Any] = "auto",
+        *,
+        n_folds: int = 5,
+        scaling: str | None = "auto",
+        rule: str = "posterior",
+        n_neighbors: int | str = 5,
+        time_budget: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            members,
+            n_folds=n_folds,
+            scaling=scaling,
+            rule=rule,
+            n_neighbors=n_neighbors,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def _known_members(self, size: Members) -> dict[str, Any]:
+        return size.classes()
+
+    @unchanged_on_error
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> MetricVote:
+        """Learn the members and their weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as in :class:`NCA`; members must take weights.
+
+        Returns
+        -------
+        self : MetricVote
+        """
+        self._check_parameters()
+        seed = seed_of(self)
+        check_label_types(y)
+        X, labelled = check_rows(self, X, y, ensure_min_samples=2)
+        weight = check_weights(sample_weight, len(labelled))
+        self._rows, X, labelled, weight = drop_weightless_rows(X, labelled, weight)
+        self.classes_, codes = check_classes(labelled, type(self).__name__)
+        n_classes = len(self.classes_)
+        labels = Labels(codes, weight, classes=np.arange(n_classes))
+        data = Data(X, labels, self.classes_)
+        members = self._chosen_members(data, n_classes)
+        folds = stratified_folds(codes, self.n_folds, seed)
+        found = self._vote(
+            data, codes, np.eye(n_classes)[codes], members, folds, score_classes(codes), seed
+        )
+        self._model = VoteModel(found.Z, labels, self.n_neighbors, found.ballots)
+        self._finish_model(None)
+        return self
+
+    def _stored_labels(self) -> Array:
+        return self.classes_[self._model.labels.codes]
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Class probabilities under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; rows sum to one.
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._model.probabilities(Z, self.rule)
+
+    def predict_log_proba(self, X: MatrixLike) -> Array:
+        """Natural logarithms of the class probabilities; minus infinity for zero.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_P : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: MatrixLike) -> Array:
+        """The class of highest probability under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+class MetricVoteRegressor(RegressorMixin, MetricVoteBase):
+    r"""Several learnt metrics and one vote on numbers: :class:`MetricVote` for regression.
+
+    A member predicts the mean of the training rows' numbers, weighted by its kernel, and the
+    prediction is the weighted mean of those.  Weights are :math:`w_m \propto e^{R_m^2 / 0.02}`,
+    with the :math:`R^2` of held-out rows.
+
+    Parameters
+    ----------
+    members : "auto" or list, default="auto"
+        Who votes: names, and estimators of vicinal that learn a map.  "network", "periodic" and
+        "bins" are :class:`MLKR` with such a map, "linear" is one with a matrix, and "matches" is an
+        :class:`NCARegressor` with a network.  "auto" is all of them, but "periodic" up to 50
+        columns.
+    n_folds : int, default=5
+        Number of folds, each with an even share of small and large numbers.
+    scaling : {"auto", "robust", "standard", "global", None}, default="auto"
+        Scaling of the columns for the members that have names, as in :class:`MetricVote`.
+    rule : {"kernel", "knn"}, default="kernel"
+        Predict from all training rows by the kernels, or from the nearest ones in the weighted
+        metric.
+    n_neighbors : int or "auto", default=5
+        Number of neighbours of ``rule="knn"`` and of :meth:`kneighbors`.
+    time_budget, n_jobs, random_state, verbose
+        As in :class:`MetricVote`.
+
+    Attributes
+    ----------
+    members_, weights_, scales_, scores_, n_components_, feature_importances_, n_neighbors_, \
+            n_features_in_, feature_names_in_
+        As in :class:`MetricVote`; scores are :math:`R^2`.
+
+    See Also
+    --------
+    MetricVote : The same for classes.
+    MLKR, NCARegressor : Single metrics for numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from vicinal import MetricVoteRegressor
+    >>> X, y = make_friedman1(n_samples=300, random_state=0)
+    >>> model = MetricVoteRegressor(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.7)
+    True
+    """
+
+    _rule_names: ClassVar[tuple[str, ...]] = ("kernel", "knn")
+    _model: VoteRegressionModel
+    _outputs: Outputs
+
+    def __init__(
+        self,
+        members: str | Sequence[Any] = "auto",
+        *,
+        n_folds: int = 5,
+        scaling: str | None = "auto",
+        rule: str = "kernel",
+        n_neighbors: int | str = 5,
+        time_budget: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            members,
+            n_folds=n_folds,
+            scaling=scaling,
+            rule=rule,
+            n_neighbors=n_neighbors,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def _known_members(self, size: Members) -> dict[str, Any]:
+        return size.numbers()
+
+    @unchanged_on_error
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None
+    ) -> MetricVoteRegressor:
+        """Learn the members and their weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Finite numbers, of which at least one output must vary.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as in :class:`MLKR`; members must take weights.
+
+        Returns
+        -------
+        self : MetricVoteRegressor
+        """
+        self._check_parameters()
+        seed = seed_of(self)
+        X, found = check_rows(self, X, y, ensure_min_samples=2, multi_output=True, y_numeric=True)
+        given = checked_numbers(found, type(self).__name__)
+        weight = check_weights(sample_weight, len(given))
+        self._rows, X, given, weight = drop_weightless_rows(X, given, weight)
+        if len(given) < 2:
+            raise ValueError("sample_weight must be positive for at least 2 rows. Got 1 row.")
+        self._outputs = Outputs.of(given, weight, type(self).__name__)
+        values = self._outputs.standardised(given)
+        numbers = Numbers(values, weight)
+        data = Data(X, numbers)
+        members = self._chosen_members(data, 0)
+        folds = even_folds(np.lexsort(values.T), self.n_folds, seed)
+        score = score_numbers(values, weight)
+        outcome = self._vote(data, given, values, members, folds, score, seed)
+        self._model = VoteRegressionModel(outcome.Z, numbers, self.n_neighbors, outcome.ballots)
+        self._finish_model(None)
+        return self
+
+    def _stored_labels(self) -> Array:
+        return self._outputs.back(self._model.numbers.values)
+
+    def predict(self, X: MatrixLike) -> Array:
+        """The numbers of some rows under the ``rule``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            return self._outputs.back(self._model.predict(Z, self.rule))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
