@@ -18,7 +18,10 @@ from vicinal.kernels._jit import helper, inlined, kernel, maximum
 from vicinal.kernels._vectors import load, scaled, splat, store, transpose
 
 _SIN_3 = 0.8660254037844386
-_COS_5, _SIN_5 = (0.30901699437494745, -0.8090169943749475), (0.9510565162951535, 0.5877852522924731)
+_COS_5, _SIN_5 = (
+    (0.30901699437494745, -0.8090169943749475),
+    (0.9510565162951535, 0.5877852522924731),
+)
 
 
 @inlined

@@ -86,8 +86,8 @@ _ALL = (
     MethodInfo("vote-regressor", "MetricVoteRegressor", "numbers",
                "a vote of several learnt metrics for numbers"),
     MethodInfo("kt-sne", "KSNE", "none",
-               "a picture without labels: t-SNE with neighbourhoods of k", predicts=False),
-    MethodInfo("ksne", "KSNE", "none", "a picture without labels: SNE with neighbourhoods of k, "
+               "a picture without labels: t-SNE, or with k > 1 neighbourhoods of k", predicts=False),
+    MethodInfo("ksne", "KSNE", "none", "a picture without labels: SNE, or with k > 1 neighbourhoods of k, "
                "with Gaussian tails", predicts=False, presets={"kernel": "gaussian"}),
     MethodInfo("covariance", "Covariance", "none",
                "the inverse of the covariance as a metric: a baseline without labels",
