@@ -172,7 +172,7 @@ class KSNE(
     -----
     The same rows, parameters and seed give the same bits, for any number of threads, on one family
     of processors.  On another one the last digits of sums differ, and the picture with them: expect
-    its trustworthiness within 0.005 and its divergence within 2 per cent.
+    its trustworthiness within 0.005 and its divergence within some per cent.
 
     Memory grows with ``n_samples`` times the length of the lists (a hundred neighbours), besides
     a grid of the size of the picture; `estimate_cost` states it.  Free points keep a reference to

@@ -150,7 +150,7 @@ for _operation, _instruction in _OPERATIONS.items():
 
     @infer_global(_operation)
     class _Typed(ConcreteTemplate):
-        cases = [signature(v, v, v) for v in (_SINGLE, _DOUBLE)]  # noqa: RUF012
+        cases = [signature(v, v, v) for v in (_SINGLE, _DOUBLE)]
 
     @lower_builtin(_operation, _Vector, _Vector)
     def _lowered(context: Any, builder: Any, sig: Any, args: Any, do: str = _instruction) -> Any:

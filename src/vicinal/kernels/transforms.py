@@ -154,8 +154,8 @@ def transform_rows(
 ):  # fmt: skip
     """Transforms of ``2 * lanes`` rows of a grid, two in a complex number.
 
-    Rows of the grid have ``columns`` numbers, ``across`` apart; the first is at ``at``.  Rows of the
-    spectrum, from ``place`` on, are the real and the imaginary parts of the frequencies 0 to
+    Rows of the grid have ``columns`` numbers, ``across`` apart; the first is at ``at``.  Rows of
+    the spectrum, from ``place`` on, are the real and the imaginary parts of the frequencies 0 to
     ``half``, ``width`` numbers each.
     """
     size = 2 * lanes
