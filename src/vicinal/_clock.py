@@ -74,7 +74,7 @@ class Pace:
         self._times.append(self._working())
 
     def left(self, pieces: int) -> float | None:
-        """Seconds that so many pieces will take; None before the first is done."""
+        """Seconds that this many pieces will take; None before the first is done."""
         done = len(self._times) - 1
         if done == 0:
             return None

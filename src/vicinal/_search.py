@@ -23,7 +23,7 @@ _QUERIES = 256  # of a tree, answered at a time; an interrupt waits for them
 _FAISS_FROM, _FAISS_ABOVE_D = 50_000, 5
 _PAIRS = 2**19  # distances per block and thread: 4 MB
 _FILTER_FROM = 2000  # points from which inner products in float32 come first
-# Products with few rows are slow: so many queries are compared at a time, fewer with more points.
+# Products with few rows are slow: this many queries are compared at a time, fewer with more points.
 _FILTER_QUERIES, _FILTER_PAIRS = 64, 2**23  # 32 MB
 _MANY = 64  # times k: a block with more candidates than that for each query is compared exactly
 _EXACT_TO = 10_000  # number of references up to which faiss compares all

@@ -14,7 +14,7 @@ from vicinal.engines import choose
 
 _SAMPLE = 128  # rows
 SAMPLED_AT_ONCE = 8  # of these, whose distances to all rows are in memory together
-# Lists hold at most so many times the usual number of rows, or so many entries in all: with
+# Lists hold at most this many times the usual number of rows, or this many entries in all: with
 # thousands of equal rows, no lists are long enough.
 _LONGEST, _ENTRIES = 10, 2**24
 # Lists of an approximate search are made longer by a share, and once more if that is too little.

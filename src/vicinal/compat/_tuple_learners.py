@@ -155,7 +155,7 @@ class MMC_Supervised(RowAdapter):
 
 def _sdml(asked: dict[str, Any]) -> sdml.SDML:
     # the default of metric-learn often has no solution
-    balance = asked["balance_param"]
+    balance: Any = asked["balance_param"]
     balance = "auto" if balance == 0.5 else balance
     return sdml.SDML(
         balance,

@@ -56,7 +56,7 @@ class Recipe(NamedTuple):
     fun : callable
         ``value, grad = fun(theta, batch)``.  If theta is constrained, ``fun.project(theta)`` is
         the nearest allowed theta.  If ``fun`` has ``facts``, a dict about its last evaluation, the
-        history gets the ``fun.columns`` of it, taken from ``fun.facts_of(value)``.
+        history gets the ``fun.columns`` of it, taken from ``fun.facts_at(theta)``.
     solver : Solver
         A part with ``init`` and ``step``.
     stop : tuple of StopRule
@@ -209,7 +209,7 @@ class Progress:
             self.history["validation_score"][-1] = math.nan
 
     def _continue(self, theta: Array | None, loss: Array) -> None:
-        """Continue a run of which only the history is known."""
+        """Continue a run that left only its history."""
         self.since = 1
         self.losses, self.lowest = loss.tolist(), np.minimum.accumulate(loss).tolist()
         score = np.asarray(self.history["validation_score"], dtype=float)
@@ -245,17 +245,17 @@ class Progress:
         for key, entry in zip(_KEYS, row, strict=True):
             self.history[key].append(entry)
         if hasattr(self.recipe.fun, "facts"):
-            self._record_facts(self.recipe.fun, state.value)
+            self._record_facts(self.recipe.fun, state)
         if self.on_iteration is not None:
             now = (self.iteration, state.theta, state.value, self.slope, score, seconds)
             info = Iteration(*now, self.history, state, sampling, self.best, self.window)
             self.stop_requested = bool(self.on_iteration(info))
 
-    def _record_facts(self, fun: Any, value: float) -> None:
-        """Add the facts of the evaluation that gave the newest loss to the history."""
-        facts = fun.facts_of(value)
+    def _record_facts(self, fun: Any, state: Any) -> None:
+        """Add the facts of the newest point to the history, or of the evaluation that led there."""
+        facts = fun.facts_at(state.theta)
         # A solver that took a step back is where it was, maybe since before the run was resumed.
-        unchanged = facts is None and self.history["loss"][-2:-1] == [value]
+        unchanged = facts is None and self.history["loss"][-2:-1] == [state.value]
         for name in fun.columns:
             # a history from before this fact was recorded
             column = self.history.setdefault(name, [math.nan] * (len(self.history["loss"]) - 1))

@@ -6,8 +6,10 @@ back through the map's pull.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from vicinal.core.types import (
 )
 
 _FAR = 1e100  # limit on coordinates: beyond it, squared distances would overflow
+_SEEN = 20  # evaluations of a step whose facts are kept: a line search rarely makes more
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ class Problem:
         return self.pairs is None and self.objective.has_index
 
     def _make_index(self, theta: Array, n_queries: int) -> Any:
-        """The pairs of some evaluations that begin at theta, with so many queries each."""
+        """The pairs of some evaluations that begin at theta, with this many queries each."""
         points = self._points(theta)
         return self.objective.make_index(points, self.target, self.train, n_queries)
 
@@ -210,13 +213,15 @@ class Problem:
 class Tracked:
     """A problem as a solver sees it, with the facts of its evaluations.
 
-    ``facts`` are those of the last evaluation.  A line search may end at an earlier one, so that
-    the facts of all evaluations since the last call of ``facts_of`` are kept.
+    ``facts`` belong to the last evaluation.  A line search may end at an earlier one, so the
+    last points are kept with their facts until ``facts_at`` is called.
     """
 
     problem: Problem
     facts: Mapping[str, float] = field(default_factory=dict)
-    _by_value: dict[float, Mapping[str, float]] = field(default_factory=dict)
+    _seen: deque[tuple[Array, Mapping[str, float]]] = field(
+        default_factory=partial(deque, maxlen=_SEEN)
+    )
 
     @property
     def project(self) -> Callable[[Array], Array] | None:
@@ -236,14 +241,16 @@ class Tracked:
         """The loss and its gradient."""
         value, gradient, facts = self.problem.evaluate(theta, batch)
         if facts is not None:
-            self.facts = self._by_value[value] = facts
+            self.facts = facts
+            self._seen.append((theta, facts))
         return value, gradient
 
-    def facts_of(self, value: float) -> Mapping[str, float] | None:
-        """The facts of the evaluation that gave this value; None if there was none."""
-        facts = self._by_value.get(value)
-        self._by_value.clear()
-        return facts
+    def facts_at(self, theta: Array) -> Mapping[str, float] | None:
+        """The facts of the last evaluation at theta; None if there was none since the last call."""
+        seen = reversed(self._seen)
+        found = next((facts for at, facts in seen if np.array_equal(at, theta)), None)
+        self._seen.clear()
+        return found
 
 
 def _in_range(Z: Any) -> bool:

@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,18 @@ Matrix = Array | sp.csr_matrix | sp.csr_array
 Weights = ArrayLike | None
 File = str | os.PathLike[str]
 Seed = int | np.random.RandomState | None
+# The names that the parameters of estimators take besides parts and numbers.
+Auto = Literal["auto"]
+Scaling = Literal["standard", "global"] | None
+Penalty = float | Literal["auto", "scaled"]
+Voters = int | Literal["auto"] | None
+MapName = Literal["linear", "diagonal", "periodic"]
+KernelName = Literal["gaussian", "student", "laplace"]
+SolverName = Literal[
+    "auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", "sgd"
+]
+SamplerName = Literal["auto", "full", "subsample", "mini_batches", "stochastic"]
+ListsName = Literal["auto", "all", "nearest", "random"]
 #: ``value, dtheta = fun(theta, batch)``: the loss and its gradient, both float64.
 Fun = Callable[[Array, "Batch | None"], tuple[float, Array]]
 
@@ -76,7 +88,7 @@ class Evaluation(NamedTuple):
 
     ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
     the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
-    the gradient of all queries are the means of those of disjoint blocks of them, by their weights.
+    the gradient of all queries are weighted means over disjoint blocks of them.
     """
 
     value: float
@@ -304,7 +316,7 @@ class Source(NamedTuple):
     ``codes`` are their class codes; ``embed(theta)`` gives their projections, one row each;
     ``points(rows)`` gives some of them, by positions or a slice, as
     `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
-    the ``pairs`` of batches with so many queries against all rows, or None if that would not help.
+    the ``pairs`` of batches with this many queries against all rows, or None where it is no help.
     """
 
     n_rows: int

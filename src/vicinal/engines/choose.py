@@ -75,7 +75,7 @@ def check_lists(pairs: Any, owner: str) -> None:
 
 
 def rows_with(n_pairs: int) -> int:
-    """The least number of rows that have so many pairs: a size for work of another kind."""
+    """The least number of rows that have this many pairs: a size for work of another kind."""
     return math.isqrt(n_pairs - 1) + 1 if n_pairs > 0 else 0
 
 
@@ -85,5 +85,5 @@ def histogram_rows(n: int, n_bins: int) -> int:
 
 
 def few_terms(n: int, n_bins: int) -> bool:
-    """Whether NumPy handles so many histograms."""
+    """Whether NumPy handles this many histograms."""
     return is_small(histogram_rows(n, n_bins))

@@ -48,7 +48,7 @@ from vicinal.fit.search import ROWS, Choice, choose, search_key
 from vicinal.fit.stream import Stream
 from vicinal.maps.fitted import FittedLinear, fitted_map
 
-_FIT_PASSES = 4.0  # the importances of features may embed so many times the training rows
+_FIT_PASSES = 4.0  # the importances may embed four times the number of training rows
 #: attributes of the running fit that a checkpoint holds besides the map
 _OF_THE_FIT = (
     "classes_",
@@ -97,7 +97,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 check(self, name)
 
     def _shared_checks(self) -> dict[str, Callable[[Any, str], None]]:
-        """The checks of the shared parameters, of which an estimator need not offer all."""
+        """The checks of the shared parameters; an estimator need not offer all of them."""
         return {
             "scaling": partial(check_option, options=self._scalings),
             "alpha": partial(check_number, low=0.0, or_else=self._named_alphas),

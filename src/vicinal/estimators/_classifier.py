@@ -111,7 +111,7 @@ class NeighbourSearchMixin:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            Rows.  None: the training rows, of which none is its own neighbour.
+            Rows.  None: the training rows; none is its own neighbour.
         n_neighbors : int, default=None
             Number of neighbours k; None: as many as vote, ``n_neighbors_``.
         return_distance : bool, default=True

@@ -293,7 +293,7 @@ class PairClassifierMixin(TupleLearnerMixin, ClassifierMixin):
         min_rate : float in [0, 1], default=None
             Required by "max_tpr" and "max_tnr".
         beta : float, default=1.0
-            Weight of recall beside precision, for "f_beta".
+            Weight of recall relative to precision, for "f_beta".
 
         Returns
         -------

@@ -61,7 +61,7 @@ class Outputs(NamedTuple):
 
     @classmethod
     def of(cls, y: Array, weight: Array | None, owner: str) -> Outputs:
-        """The units of some numbers (n,) or (n, q), of which at least one output must vary."""
+        """The units of some numbers (n,) or (n, q); at least one output must vary."""
         columns = y.reshape(len(y), -1)
         # divided by a power of two, since the squares of huge numbers would overflow
         unit = np.exp2(np.frexp(np.abs(columns).max(axis=0))[1].astype(np.float64))

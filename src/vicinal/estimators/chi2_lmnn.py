@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,13 +24,17 @@ from vicinal._validation import (
 from vicinal.core.problem import Problem
 from vicinal.core.types import (
     Array,
+    Auto,
     EvaluationSize,
     File,
     Matrix,
     MatrixLike,
     PairCost,
     Sampler,
+    SamplerName,
     Solver,
+    SolverName,
+    Voters,
     Weights,
 )
 from vicinal.engines.choose import few_terms
@@ -89,7 +93,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         Target neighbours of each row, the nearest of its class by χ² before learning.  None:
         ``n_neighbors`` if that is a number, else 3.
     mu : float, default=1.0
-        Weight of the hinges beside the pull of the target neighbours.
+        Weight of the hinges relative to the pull of the target neighbours.
     margin : float or "auto", default="auto"
         :math:`\ell`, in units of χ², which is at most 1.  Unlike that of :class:`LMNN` it is not
         just a scale of the map.  "auto" is a sixth of the median distance from a row to the nearest
@@ -109,8 +113,8 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         must lie on the simplex.  "identity" is that of the report, ``softmax(10 I + 0.01)``;
         "groups" merges bins of the same classes (``BinGroups``).  "auto" is "identity" if r = D,
         and "groups" otherwise.
-    solver : {"auto", "projected", "adaptive", "bold_driver", "adam", "momentum", "sgd"} or part, \
-            default="auto"
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
         The optimiser; every step ends on the simplex.  "auto" is "projected", spectral projected
         gradients, on all rows, and Adam on batches; "adaptive" is the step of the report.  With
         ``constraint="softmax"`` all solvers of :class:`LMNN` work, and "auto" is L-BFGS on all
@@ -202,18 +206,18 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         *,
         k: int | None = None,
         mu: float = 1.0,
-        margin: float | str = "auto",
-        constraint: str = "projection",
+        margin: float | Auto = "auto",
+        constraint: Literal["projection", "softmax"] = "projection",
         normalize: bool = True,
         refresh_targets: int | None = None,
         init: str | BinStart | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        n_neighbors: int | str | None = None,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        n_neighbors: Voters = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-2,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -242,7 +246,7 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Chi2LMNN:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
         """Learn the map.
 
         Parameters

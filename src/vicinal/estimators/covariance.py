@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -55,7 +57,7 @@ class Covariance(LearntMetricMixin, BaseEstimator):
     """
 
     @unchanged_on_error
-    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Covariance:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
         """Compute the covariance and the root of its inverse.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
@@ -92,7 +94,7 @@ class FromLabels(LearntMetricMixin, BaseEstimator):
         self.unlabeled = unlabeled
 
     @unchanged_on_error
-    def fit(self, X: MatrixLike, y: ArrayLike) -> FromLabels:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Draw constraints from the labels and fit the learner.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_seed, warn
-from vicinal.core.types import Array, Seed
+from vicinal.core.types import Array, Scaling, Seed
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.solvers.factored import barrier, minimise_factored, prior_factor
@@ -20,7 +20,7 @@ from vicinal.solvers.factored import barrier, minimise_factored, prior_factor
 _PERCENTILES = (5, 95)  # [Davis2007] §5
 _ALL_PAIRS_UP_TO = 2000  # points; of more, this many random pairs give the percentiles:
 _SAMPLE = 2**18  # their standard error is below 0.05 points
-# Up to so many pairs, or projections, NumPy suffices: a projection takes three microseconds, and
+# Up to this many pairs, or projections, NumPy suffices: a projection takes three microseconds, and
 # compiling takes seconds.
 _NUMPY_PAIRS, _NUMPY_PROJECTIONS = 500, 300_000
 
@@ -115,8 +115,8 @@ class ITML(PairClassifierMixin, MatrixLearner):
         *,
         prior: str | ArrayLike = "identity",
         bounds: Sequence[float] | Array | None = None,
-        scaling: str | None = "standard",
-        solver: str = "auto",
+        scaling: Scaling = "standard",
+        solver: Literal["auto", "lbfgs", "projections"] = "auto",
         max_iter: int = 1000,
         tol: float = 1e-3,
         preprocessor: Preprocessor = None,
@@ -133,7 +133,7 @@ class ITML(PairClassifierMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, pairs: ArrayLike, y: ArrayLike) -> ITML:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters

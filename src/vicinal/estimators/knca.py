@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,16 +18,24 @@ from vicinal._features import make_rows
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
     Array,
+    Auto,
     EvaluationSize,
     File,
+    ListsName,
     Map,
+    MapName,
     Matrix,
     MatrixLike,
     PairCost,
     Pairs,
+    Penalty,
     Rows,
     Sampler,
+    SamplerName,
+    Scaling,
     Solver,
+    SolverName,
+    Voters,
     is_auto,
 )
 from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k
@@ -110,7 +118,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         rows of the row's own class, even if ``own`` of the part is smaller.  Half of a random list
         is of the row's own class, so it must be longer than 2 k.
     alpha : float, "scaled" or "auto", default=3e-3
-        Weight of the squared norm of the map beside the mean loss.
+        Weight of the squared norm of the map relative to the mean loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, without outliers.
     rule : {"posterior", "knn", "draw"}, default="posterior"
@@ -199,25 +207,25 @@ class KNCA(LearntMetricMixin, LabelledLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
         k: int | None = None,
-        vote: str = "majority",
-        objective: str = "log",
-        mapping: str | Map = "linear",
+        vote: Literal["majority", "all"] = "majority",
+        objective: Literal["log", "accuracy"] = "log",
+        mapping: MapName | Map = "linear",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = 3e-3,
-        scaling: str | None = "standard",
-        rule: str = "posterior",
-        n_neighbors: int | str | None = None,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Neighborhood = "auto",
+        alpha: Penalty = 3e-3,
+        scaling: Scaling = "standard",
+        rule: Literal["posterior", "knn", "draw"] = "posterior",
+        n_neighbors: Voters = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
@@ -253,7 +261,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> KNCA:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
         """Learn the map.
 
         Parameters
@@ -274,7 +282,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         return self._fit(X, y, resume_from=resume_from)
 
     @available_if(partial(can_stream, _STREAM))
-    def partial_fit(self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None) -> KNCA:
+    def partial_fit(self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn from the next batch of a stream, as :meth:`NCA.partial_fit` does.
 
         A uniform sample of ``reservoir_size`` rows of the stream so far is remembered, with the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -18,7 +18,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.stages import FitResult
 from vicinal.core.training import train
-from vicinal.core.types import Array, File, Map, MatrixLike, Seed, Solver
+from vicinal.core.types import Array, Auto, File, Map, MapName, MatrixLike, Seed, Solver, SolverName
 from vicinal.fit.cost import Cost, check_cost, embedding_cost, plan_in_words
 from vicinal.fit.embedding import (
     Fit,
@@ -122,11 +122,12 @@ class KSNE(
     learning_rate : float or "auto", default="auto"
         Rate of both stages.  "auto": ``n_samples / (4 * k * exaggeration)``, with the exaggeration
         of the stage.
-    solver : "auto", str or solver, default="auto"
+    solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
+            "sgd"} or part, default="auto"
         "auto": momentum of 0.8 with gains, as in t-SNE; if a map is learnt, L-BFGS, or Adam where
         sums are interpolated.  See :mod:`vicinal.solvers`.
     n_iter_without_progress : int, default=300
-        Stop after so many iterations without a lower loss.
+        Stop after this many iterations without a lower loss.
     min_grad_norm : float, default=1e-7
         Stop when the norm of the gradient is smaller.
     method : {"auto", "exact", "fft"}, default="auto"
@@ -208,23 +209,23 @@ class KSNE(
         n_components: int = 2,
         k: int = 1,
         *,
-        kernel: str = "cauchy",
+        kernel: Literal["cauchy", "gaussian"] = "cauchy",
         perplexity: float = 30.0,
         kappa: float = 0.0,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
         max_missing: float = 0.05,
-        mapping: str | Map = "points",
+        mapping: MapName | Literal["points"] | Map = "points",
         init: str | ArrayLike = "auto",
-        early_exaggeration: float | str = "auto",
+        early_exaggeration: float | Auto = "auto",
         early_exaggeration_iter: int = 250,
         exaggeration: float = 1.0,
         max_iter: int = 750,
-        learning_rate: float | str = "auto",
-        solver: str | Solver = "auto",
+        learning_rate: float | Auto = "auto",
+        solver: SolverName | Solver = "auto",
         n_iter_without_progress: int = 300,
         min_grad_norm: float = 1e-7,
-        method: str = "auto",
+        method: Literal["auto", "exact", "fft"] = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -257,7 +258,7 @@ class KSNE(
     @with_callbacks
     def fit(
         self, X: MatrixLike, y: ArrayLike | None = None, *, resume_from: File | None = None
-    ) -> KSNE:
+    ) -> Self:
         """Embed the rows of X.
 
         Parameters
@@ -335,7 +336,7 @@ class KSNE(
         return embedding_cost(self, shaped(X))
 
     @unchanged_on_error
-    def _fit(self, X: MatrixLike, resume_from: File | None) -> KSNE:
+    def _fit(self, X: MatrixLike, resume_from: File | None) -> Self:
         """Validate, affinities, start, stages, train, store."""
         given, resumes = X, resume_from is not None
         check_parameters(self)
@@ -383,7 +384,7 @@ class KSNE(
         warn_if_cut(self, result)
         return self
 
-    def _close(self, reports: Reports, reason: str) -> KSNE:
+    def _close(self, reports: Reports, reason: str) -> Self:
         """Report the end of the fit; what callbacks have saved is kept for ``warm_start`` alone."""
         reports.close(reason)
         self._resume = self._resume if self.warm_start else None

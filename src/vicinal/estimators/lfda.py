@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from vicinal._validation import (
     check_rows,
     warn,
 )
-from vicinal.core.types import Array, MatrixLike, Rows
+from vicinal.core.types import Array, MatrixLike, Rows, Scaling
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -104,9 +104,9 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         n_components: int | None = None,
         *,
         k: int = 7,
-        embedding: str = "weighted",
-        shrinkage: float | str | None = None,
-        scaling: str | None = "standard",
+        embedding: Literal["weighted", "orthonormalized", "plain"] = "weighted",
+        shrinkage: float | Literal["oas"] | None = None,
+        scaling: Scaling = "standard",
     ) -> None:
         self.n_components = n_components
         self.k = k
@@ -115,7 +115,7 @@ class LFDA(LearntMetricMixin, BaseEstimator):
         self.scaling = scaling
 
     @unchanged_on_error
-    def fit(self, X: MatrixLike, y: ArrayLike) -> LFDA:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Compute the map.
 
         Parameters
@@ -260,7 +260,7 @@ def _scales(d2: Array, k: int) -> Array:
 
 
 def _directions(
-    scatters: _Scatters, n_components: int, shrinkage: float | str | None
+    scatters: _Scatters, n_components: int, shrinkage: float | Literal["oas"] | None
 ) -> tuple[Array, Array, str]:
     """Eigenvalues and rows of the map, the best first, and what was done about a singular S_w."""
     within, mixture, basis, n_rows, n_classes = scatters

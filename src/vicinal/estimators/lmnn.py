@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,24 @@ from sklearn.model_selection import BaseCrossValidator
 from vicinal import _search, maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.problem import Problem
-from vicinal.core.types import Array, File, Map, Matrix, MatrixLike, PairCost, Rows, Sampler, Solver
+from vicinal.core.types import (
+    Array,
+    Auto,
+    File,
+    Map,
+    MapName,
+    Matrix,
+    MatrixLike,
+    PairCost,
+    Penalty,
+    Rows,
+    Sampler,
+    SamplerName,
+    Scaling,
+    Solver,
+    SolverName,
+    Voters,
+)
 from vicinal.estimators._classifier import LabelledLearner, learnt_k
 from vicinal.estimators._margins import (
     BATCH_ROWS,
@@ -76,8 +93,8 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         3; on small tables no difference between three and five could be told
         (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
-        Weight of the hinges beside the pull of the target neighbours.  For packages that weight the
-        pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
+        Weight of the hinges relative to the pull of the target neighbours.  For packages that weight
+        the pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
         :func:`vicinal.model_selection.margin_search` tries several values.
     margin : float, default=1.0
         :math:`\ell`, in units of D.  It only sets the scale of the map: s times the margin gives
@@ -112,7 +129,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         corrected at the end.  "auto" is "full" where that takes up to about 20 s on two cores, and
         random batches of 1,000 rows otherwise.
     alpha : float, "scaled" or "auto", default="scaled"
-        Weight of the squared norm of the map beside the mean loss.  "scaled" is ``mu`` times
+        Weight of the squared norm of the map relative to the mean loss.  "scaled" is ``mu`` times
         100 D / n, at most 300 and n k / 2; and 0 for a diagonal map or more than ten rows a column:
         there the pull of the targets is enough, while with fewer rows LMNN over-fits without a
         penalty (docs/results/lmnn-columns.md).
@@ -219,24 +236,24 @@ class LMNN(LearntMetricMixin, LabelledLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
         k: int | None = None,
         mu: float = 1.0,
         margin: float = 1.0,
         refresh_targets: int | None = None,
-        mapping: str | Map = "linear",
+        mapping: MapName | Map = "linear",
         init: str | Start | ArrayLike = "pca",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        alpha: float | str = "scaled",
-        scaling: str | None = "auto",
-        n_neighbors: int | str | None = None,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        alpha: Penalty = "scaled",
+        scaling: Scaling | Auto = "auto",
+        n_neighbors: Voters = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-4,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -269,7 +286,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> LMNN:
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
         """Learn the map.
 
         Parameters

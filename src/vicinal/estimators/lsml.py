@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_seed, check_weights, warn
-from vicinal.core.types import Array, Seed, Weights
+from vicinal.core.types import Array, Scaling, Seed, Weights
 from vicinal.estimators._pairs import MatrixLearner, Preprocessor, TupleLearnerMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.solvers.factored import Factored, barrier, minimise_factored, prior_factor
@@ -86,7 +86,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         self,
         *,
         prior: str | ArrayLike = "identity",
-        scaling: str | None = "standard",
+        scaling: Scaling = "standard",
         max_iter: int = 1000,
         tol: float = 1e-3,
         preprocessor: Preprocessor = None,
@@ -100,7 +100,7 @@ class LSML(TupleLearnerMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, quadruplets: ArrayLike, sample_weight: Weights = None) -> LSML:
+    def fit(self, quadruplets: ArrayLike, sample_weight: Weights = None) -> Self:
         """Learn the metric.
 
         Parameters

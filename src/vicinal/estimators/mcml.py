@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,14 +14,21 @@ from vicinal import maps, neighborhoods, solvers, starts
 from vicinal._features import make_rows
 from vicinal.core.types import (
     Array,
+    Auto,
     File,
+    ListsName,
     Map,
+    MapName,
     Matrix,
     MatrixLike,
     Pairs,
+    Penalty,
     Rows,
     Sampler,
+    SamplerName,
+    Scaling,
     Solver,
+    SolverName,
     Weights,
     is_auto,
 )
@@ -81,9 +88,9 @@ class MCML(LearntMetricMixin, LabelledLearner):
         needs no pairs and is always exact.  Lists of near rows have to be long: until the classes
         are apart, far rows have most of the probability (``rounds_`` shows what is left out).
     alpha : float, "auto" or "scaled", default=0.0
-        Weight of the squared norm of the map beside the mean loss.  The loss itself keeps the map
-        bounded unless some direction does not vary within any class, as when there are fewer rows
-        than features; then use "auto", which chooses a penalty by cross-validation.
+        Weight of the squared norm of the map relative to the mean loss.  The loss itself keeps the
+        map bounded unless some direction does not vary within any class, as when there are fewer
+        rows than features; then use "auto", which chooses a penalty by cross-validation.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, without outliers.
         Without a penalty it changes neither the loss nor the best full-rank metric.
@@ -164,22 +171,22 @@ class MCML(LearntMetricMixin, LabelledLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
+        mapping: MapName | Map = "linear",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = 0.0,
-        scaling: str | None = "standard",
-        rule: str = "knn",
-        n_neighbors: int | str = 5,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Literal["tree"] | Neighborhood = "auto",
+        alpha: Penalty = 0.0,
+        scaling: Scaling = "standard",
+        rule: Literal["posterior", "knn", "draw"] = "knn",
+        n_neighbors: int | Literal["auto", "local"] = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -217,7 +224,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
         sample_weight: Weights = None,
         *,
         resume_from: File | None = None,
-    ) -> MCML:
+    ) -> Self:
         """Learn the map.
 
         Parameters

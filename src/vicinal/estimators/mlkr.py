@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal.core.types import File, Map, MatrixLike, Sampler, Solver, Weights
+from vicinal.core.types import (
+    Auto,
+    File,
+    KernelName,
+    ListsName,
+    Map,
+    MapName,
+    MatrixLike,
+    Penalty,
+    Sampler,
+    SamplerName,
+    Scaling,
+    Solver,
+    SolverName,
+    Weights,
+)
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.report import with_callbacks
@@ -61,8 +77,8 @@ class MLKR(RegressionLearner):
         Which pairs of rows count, as in :class:`NCA`: all ("auto"), or lists of candidates that are
         refreshed every few iterations.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  "auto"
-        tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.
+        "auto" tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
         "scaled" is 0.4 D / n, at most 0.1.  Penalties that are not numbers are multiplied by the
         mean variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"
@@ -161,23 +177,23 @@ class MLKR(RegressionLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
-        kernel: str | Kernel = "gaussian",
+        mapping: MapName | Map = "linear",
+        kernel: KernelName | Kernel = "gaussian",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = "auto",
-        scaling: str | None = "standard",
-        rule: str = "kernel",
-        n_neighbors: int | str = 5,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Neighborhood = "auto",
+        alpha: Penalty = "auto",
+        scaling: Scaling = "standard",
+        rule: Literal["kernel", "knn"] = "kernel",
+        n_neighbors: int | Auto = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -216,7 +232,7 @@ class MLKR(RegressionLearner):
         sample_weight: Weights = None,
         *,
         resume_from: File | None = None,
-    ) -> MLKR:
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -224,7 +240,7 @@ class MLKR(RegressionLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers, of which at least one output must vary.
+            Finite numbers; at least one output must vary.
         sample_weight : array-like of shape (n_samples,), default=None
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left

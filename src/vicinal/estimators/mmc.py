@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult, minimize
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_number, warn
-from vicinal.core.types import Array
+from vicinal.core.types import Array, Scaling
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.solvers.factored import Factored, minimise_factored
@@ -86,7 +88,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
         diagonal: bool = False,
         *,
         shrinkage: float | None = None,
-        scaling: str | None = "standard",
+        scaling: Scaling = "standard",
         max_iter: int = 1000,
         tol: float = 1e-4,
         preprocessor: Preprocessor = None,
@@ -99,7 +101,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
         self.preprocessor = preprocessor
 
     @unchanged_on_error
-    def fit(self, pairs: ArrayLike, y: ArrayLike) -> MMC:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters

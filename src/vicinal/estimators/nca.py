@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal import densities
 from vicinal._features import BENDING_SCALINGS
 from vicinal._validation import check_number, check_option, check_weights, shaped
-from vicinal.core.types import Array, File, Map, MatrixLike, Sampler, Solver, Weights
+from vicinal.core.types import (
+    Array,
+    Auto,
+    File,
+    KernelName,
+    ListsName,
+    Map,
+    MapName,
+    MatrixLike,
+    Penalty,
+    Sampler,
+    SamplerName,
+    Scaling,
+    Solver,
+    SolverName,
+    Weights,
+)
 from vicinal.densities import Kernel
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
@@ -120,7 +136,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         within a relative error of each class density.  "auto" is "all", which skips pairs that
         cannot change the last bit of a sum; there are more of them as the map grows.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  It
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.  It
         keeps the map from growing without limit on separable classes, and from over-fitting.
         "auto" tries five penalties from 0.1 down to 0.001 by cross-validation (with the kernel
         "laplace" seven, down to 0.0001), stops when two in a row are clearly worse, and takes the
@@ -292,25 +308,25 @@ class NCA(LearntMetricMixin, LabelledLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
-        objective: str = "log",
-        kernel: str | Kernel = "gaussian",
+        mapping: MapName | Map = "linear",
+        objective: Literal["log", "accuracy"] = "log",
+        kernel: KernelName | Literal["compact"] | Kernel = "gaussian",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = "auto",
-        scaling: str | None = "standard",
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Literal["tree"] | Neighborhood = "auto",
+        alpha: Penalty = "auto",
+        scaling: Scaling = "standard",
         priors: str | ArrayLike | None = None,
-        rule: str = "posterior",
-        n_neighbors: int | str = 5,
+        rule: Literal["posterior", "knn", "draw"] = "posterior",
+        n_neighbors: int | Literal["auto", "local"] = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         reservoir_size: int = 10_000,
@@ -354,7 +370,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         *,
         matches: MatrixLike | None = None,
         resume_from: File | None = None,
-    ) -> NCA:
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -390,7 +406,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: Weights = None,
-    ) -> NCA:
+    ) -> Self:
         """Learn from the next batch of a stream.
 
         Each row is a query once, against the remembered rows and those of its step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,24 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._validation import check_number, check_option, warn
-from vicinal.core.types import Array, File, Map, MatrixLike, Sampler, Solver, Weights, is_auto
+from vicinal.core.types import (
+    Array,
+    Auto,
+    File,
+    KernelName,
+    ListsName,
+    Map,
+    MapName,
+    MatrixLike,
+    Penalty,
+    Sampler,
+    SamplerName,
+    Scaling,
+    Solver,
+    SolverName,
+    Weights,
+    is_auto,
+)
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.method import Data, Method
@@ -72,7 +89,7 @@ class NCARegressor(RegressionLearner):
     neighborhood : {"auto", "all", "nearest", "random"} or part, default="auto"
         Which pairs of rows count: all, or lists of candidates.
     alpha : float, "auto" or "scaled", default="auto"
-        Weight of the squared norm of the map beside the *mean* loss.
+        Weight of the squared norm of the map relative to the *mean* loss.
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``, as in :class:`NCA`.
     rule : {"kernel", "knn"}, default="kernel"
@@ -156,26 +173,26 @@ class NCARegressor(RegressionLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
-        matching: str = "soft",
-        width: float | str = "auto",
-        objective: str = "log",
-        kernel: str | Kernel = "gaussian",
+        mapping: MapName | Map = "linear",
+        matching: Literal["soft", "hard"] = "soft",
+        width: float | Auto = "auto",
+        objective: Literal["log", "accuracy"] = "log",
+        kernel: KernelName | Kernel = "gaussian",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        sampling: str | Sampler = "auto",
-        neighborhood: str | Neighborhood = "auto",
-        alpha: float | str = "auto",
-        scaling: str | None = "standard",
-        rule: str = "kernel",
-        n_neighbors: int | str = 5,
+        solver: SolverName | Solver = "auto",
+        sampling: SamplerName | Sampler = "auto",
+        neighborhood: ListsName | Neighborhood = "auto",
+        alpha: Penalty = "auto",
+        scaling: Scaling = "standard",
+        rule: Literal["kernel", "knn"] = "kernel",
+        n_neighbors: int | Auto = 5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -217,7 +234,7 @@ class NCARegressor(RegressionLearner):
         sample_weight: Weights = None,
         *,
         resume_from: File | None = None,
-    ) -> NCARegressor:
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -225,7 +242,7 @@ class NCARegressor(RegressionLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; float32 stays float32.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers, of which at least one output must vary.
+            Finite numbers; at least one output must vary.
         sample_weight : array-like of shape (n_samples,), default=None
             Importance of each row, as a query and as a neighbour.  This is not the same as
             repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,20 @@ from sklearn.utils import Tags
 from vicinal import maps, solvers, starts
 from vicinal._features import make_rows
 from vicinal._validation import check_pair_labels, check_rows, refuse_elsewhere, warn
-from vicinal.core.types import Array, File, Map, Matrix, MatrixLike, Rows, Solver, Weights
+from vicinal.core.types import (
+    Array,
+    Auto,
+    File,
+    Map,
+    MapName,
+    Matrix,
+    MatrixLike,
+    Rows,
+    Scaling,
+    Solver,
+    SolverName,
+    Weights,
+)
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.estimators._pairs import PairClassifierMixin, Preprocessor, check_tuples
@@ -61,8 +74,8 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
             "sgd"} or part, default="auto"
         The optimiser; objects from :mod:`vicinal.solvers` take parameters.  "auto" is L-BFGS.
     alpha : float or "auto", default=1.0
-        Weight of the squared norm of the map beside the *mean* loss, in scaled features.  Pairs
-        tell less than classes, so that it is best much larger than that of :class:`NCA`.  "auto"
+        Weight of the squared norm of the map relative to the *mean* loss, in scaled features.
+        Pairs tell less than classes: the best is much larger than that of :class:`NCA`.  "auto"
         tries five penalties from 10 down to 0.1 by cross-validation, see ``cv``, stops when two in
         a row are clearly worse, and takes the strongest within half a standard error of the best.
         Its penalties are multiplied by the mean variance of the features unless ``scaling`` is
@@ -169,16 +182,16 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
 
     def __init__(
         self,
-        n_components: int | str | None = None,
+        n_components: int | Auto | None = None,
         *,
-        mapping: str | Map = "linear",
+        mapping: MapName | Map = "linear",
         init: str | Start | ArrayLike = "auto",
-        solver: str | Solver = "auto",
-        alpha: float | str = 1.0,
-        scaling: str | None = "standard",
+        solver: SolverName | Solver = "auto",
+        alpha: float | Auto = 1.0,
+        scaling: Scaling = "standard",
         preprocessor: Preprocessor = None,
         cv: int | BaseCrossValidator | Iterable | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         tol: float | None = 1e-5,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -210,7 +223,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         sample_weight: Weights = None,
         *,
         resume_from: File | None = None,
-    ) -> PairNCA:
+    ) -> Self:
         """Learn the map.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -19,7 +21,7 @@ from vicinal._validation import (
     check_rows,
     warn,
 )
-from vicinal.core.types import Array, Matrix, MatrixLike
+from vicinal.core.types import Array, Matrix, MatrixLike, Scaling
 from vicinal.estimators._metric import LearntMetricMixin
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.maps.fitted import FittedLinear
@@ -71,8 +73,8 @@ class RCA(LearntMetricMixin, BaseEstimator):
         self,
         n_components: int | None = None,
         *,
-        shrinkage: float | str | None = None,
-        scaling: str | None = "standard",
+        shrinkage: float | Literal["oas"] | None = None,
+        scaling: Scaling = "standard",
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -81,7 +83,7 @@ class RCA(LearntMetricMixin, BaseEstimator):
     @unchanged_on_error
     def fit(
         self, X: MatrixLike, y: ArrayLike | None = None, *, chunks: ArrayLike | None = None
-    ) -> RCA:
+    ) -> Self:
         """Compute the map.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_seed
-from vicinal.core.types import Array, Seed
+from vicinal.core.types import Array, Auto, Scaling, Seed
 from vicinal.estimators._pairs import MatrixLearner, PairClassifierMixin, Preprocessor
 from vicinal.fit.resume import unchanged_on_error
 from vicinal.solvers.factored import prior_factor
@@ -94,11 +94,11 @@ class SDML(PairClassifierMixin, MatrixLearner):
 
     def __init__(
         self,
-        balance: float | str = "auto",
+        balance: float | Auto = "auto",
         sparsity: float = 0.01,
         *,
         prior: str | ArrayLike = "identity",
-        scaling: str | None = "standard",
+        scaling: Scaling = "standard",
         max_iter: int = 100,
         tol: float = 1e-4,
         preprocessor: Preprocessor = None,
@@ -114,7 +114,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
         self.random_state = random_state
 
     @unchanged_on_error
-    def fit(self, pairs: ArrayLike, y: ArrayLike) -> SDML:
+    def fit(self, pairs: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric, and choose ``threshold_`` on the same pairs.
 
         Parameters

@@ -241,7 +241,7 @@ class Finish(NamedTuple):
     query: float
 
     def loss(self, rows: float) -> float:
-        """Seconds for the loss of so many rows."""
+        """Seconds for the loss of this many rows."""
         return self.embed + rows * self.query
 
     def rows_within(self, seconds: float) -> int:
@@ -302,7 +302,7 @@ class Budget:
         self._finish = Finish(embed, max(loss - embed, 0.0) / len(rows))
 
     def loss_seconds(self, rows: int) -> float | None:
-        """Seconds for the loss of so many rows; None if that is not known."""
+        """Seconds for the loss of this many rows; None if that is not known."""
         return None if self._finish is None else self._finish.loss(rows)
 
     def passes_left(self) -> float:

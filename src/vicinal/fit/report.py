@@ -122,7 +122,7 @@ class Reports:
 
         def report(info: Iteration, problem: Problem, snapshot: RunSnapshot | None) -> bool:
             history = info.history
-            if searching:  # the losses of a search are not those of the fit
+            if searching:  # a search has losses of its own
                 history = {**history, "loss": [math.nan]}
             else:
                 self._say_iteration(info, problem.held_out is not None)

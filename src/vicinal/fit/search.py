@@ -483,7 +483,7 @@ def _check_positions(folds: list[tuple[Array, Array]], n: int, owner: str) -> No
 
 
 def search_rows(problem: Problem, rng: np.random.RandomState, most: int) -> Array:
-    """The rows that a search learns from: all training rows, or a sample of at most so many.
+    """The rows that a search learns from: all training rows, or a sample of at most this many.
 
     If a sample would leave only a few rows of each class, it consists of some whole classes.  A
     target whose rows belong together otherwise may have ``draw(rows, size, rng)``.

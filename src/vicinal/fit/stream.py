@@ -48,7 +48,7 @@ from vicinal.targets import Labels
 # learns nothing before its first step.
 _QUERIES = 200  # rows per step, unless ``sampling`` gives a size
 _FIRST_ROWS, _FIRST_STEPS, _FIRST_TOL = 1000, 50, 1e-3  # of the run on the first batch
-_PASSES = 0.5  # the importances of features may embed so many times the remembered rows
+_PASSES = 0.5  # the importances may embed half the number of remembered rows
 #: parameters that must not change after the first call, besides those of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 

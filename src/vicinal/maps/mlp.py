@@ -81,11 +81,11 @@ class MLP(Map):
             check_part(self, "n_components", low=1, kind=int, closed=True)
 
     def with_rank(self, n_components: int) -> MLP:
-        """The same map with so many dimensions."""
+        """The same map with this many dimensions."""
         return replace(self, n_components=n_components)
 
     def network(self, n_inputs: int) -> Network:
-        """Its layers for rows of so many columns."""
+        """Its layers for rows of this many columns."""
         d = known_rank(self)
         return Network(n_inputs, d, self.hidden, self.activation, self.residual)  # type: ignore[arg-type]
 
@@ -98,7 +98,7 @@ class MLP(Map):
         return forward_in_blocks(network, network.shapes, theta, X, d, dtype, network.widest)
 
     def cost(self, n_features: int, itemsize: int) -> MapCost:
-        """The cost of a row of so many columns."""
+        """The cost of a row of this many columns."""
         network = self.network(n_features)
         row_bytes, block = itemsize * network.row_entries, block_size(network.widest)
         return MapCost(network.nanoseconds(itemsize), network.size, row_bytes, block)
@@ -131,7 +131,7 @@ class MLP(Map):
         return self._of(theta).scaled(theta, factor)
 
     def _of(self, theta: Array) -> Network:
-        """Its layers for parameters of which only the number is known."""
+        """Its layers where only the number of parameters is known."""
         return self.network(n_features(lambda D: self.network(D).size, len(theta), repr(self)))
 
 

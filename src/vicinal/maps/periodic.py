@@ -90,7 +90,7 @@ class Periodic(Map):
             check_part(self, "n_components", low=1, kind=int, closed=True)
 
     def with_rank(self, n_components: int) -> Periodic:
-        """The same map with so many dimensions."""
+        """The same map with this many dimensions."""
         return replace(self, n_components=n_components)
 
     def forward(
@@ -103,7 +103,7 @@ class Periodic(Map):
         return forward_in_blocks(network, shapes, theta, X, d, dtype, self._widest(D))
 
     def cost(self, n_features: int, itemsize: int) -> MapCost:
-        """The cost of a row of so many columns; cosine and sine take most of its time."""
+        """The cost of a row of this many columns; cosine and sine take most of its time."""
         head, waves = self.head(n_features), n_features * self.n_frequencies
         nanoseconds = head.nanoseconds(itemsize) + (20.0 if itemsize == 4 else 60.0) * waves
         size = size_of(self._shapes(n_features)) + head.size

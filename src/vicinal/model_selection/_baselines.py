@@ -113,7 +113,7 @@ def _dense(X: Any) -> Array:
 
 
 def some_rows(y: Array, most: int, seed: int) -> Array:
-    """At most so many rows, of each class its share."""
+    """At most this many rows, of each class its share."""
     if len(y) <= most:
         return np.arange(len(y))
     order = np.random.RandomState(seed).permutation(len(y))

@@ -241,12 +241,12 @@ def _about_priors(results: list[MethodScores]) -> list[str]:
     """Where it would change much if all classes weighed alike."""
     told = []
     for one in results:
-        if one.even is None:
+        if one.even is None or one.rival:
             continue
         (accuracy, fair), now = one.even, one.measures
         if fair - now["balanced accuracy"][0] > _MUCH:
             told.append(
-                f"{one.name}: `priors='uniform'` would weigh all classes alike: balanced accuracy "
+                f"{one.name}: priors='uniform' would weigh all classes alike: balanced accuracy "
                 f"about {fair:.2f} instead of {now['balanced accuracy'][0]:.2f}, accuracy about "
                 f"{accuracy:.2f} instead of {one.mean:.2f}."
             )

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal.core.types import Array
 
 CLEAR = 2.0  # standard errors that a clear difference exceeds
-_UNEVEN = 2.0  # the largest class has more than so many times the rows of the smallest
+_UNEVEN = 2.0  # the largest class has more than this many times the rows of the smallest
 _RECALLS = 8  # classes whose recall is printed
 
 

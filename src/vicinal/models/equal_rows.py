@@ -22,7 +22,7 @@ class EqualRows:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, n_columns)
-        The known rows, of which only the keys are kept.
+        The known rows; only their keys are kept.
     """
 
     _keys: Array

@@ -39,7 +39,7 @@ class Picture:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, n_features)
-        The training rows, of which no copy is made; distances or weights are not kept.
+        The training rows, not copied; distances or weights are not kept.
     Z : array of shape (n, d)
         Their places.
     target : Target

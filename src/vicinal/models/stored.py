@@ -157,7 +157,7 @@ class StoredRows:
     def nearest(self, Z: Array | None, k: int) -> tuple[Array, Array]:
         """Distances and positions of the k nearest training rows, nearest first.
 
-        None stands for the training rows themselves, of which none is its own neighbour.
+        None stands for the training rows themselves; none is its own neighbour.
         """
         itself = Z is None
         queries = self.Z if Z is None else Z

@@ -185,7 +185,7 @@ class Normals:
 
 
 def _amount(size: Array | float, d: int) -> Array:
-    """How far to shrink the covariance of so many rows: the weight of d + 1 further ones."""
+    """How far to shrink the covariance of this many rows: the weight of d + 1 further ones."""
     prior = PRIOR_ROWS * (d + 1.0)
     return prior / (np.maximum(size, 0.0) + prior)
 

@@ -95,7 +95,7 @@ class AccuracyDisplay(Display):
         n_neighbors: Iterable[int] = range(1, 31),
         ax: Any = None,
     ) -> AccuracyDisplay:
-        """Draw the accuracy of k nearest neighbours under the learnt metric, beside Euclidean.
+        """Draw the accuracy of k nearest neighbours under the learnt and the Euclidean metric.
 
         Of classes with equally many votes the first one wins, as in scikit-learn; numbers are
         predicted by means, and the score is R².
@@ -147,7 +147,7 @@ class AccuracyDisplay(Display):
     ) -> AccuracyDisplay:
         """Fit maps of several ranks in each fold, and draw their accuracy on the rows left out.
 
-        Beside PCA of the same ranks and all scaled columns, on the same folds.
+        Compared with PCA of the same ranks and all scaled columns, on the same folds.
 
         Parameters
         ----------

@@ -177,7 +177,7 @@ class MetricDisplay(Display):
 
 
 def _font(count: int) -> float:
-    """Size of names beside so many rows."""
+    """Size of the names of this many rows."""
     return float(np.clip(10.0 - 0.09 * count, 5.0, 9.0))
 
 

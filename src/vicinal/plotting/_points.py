@@ -11,11 +11,11 @@ from vicinal.core.types import Array
 from vicinal.plotting._colours import Classes, class_marks, linear, srgb
 from vicinal.plotting._matplotlib import background, foreground
 
-DENSITY_FROM = 20_000  # from so many points on, shades instead of markers
+DENSITY_FROM = 20_000  # from this many points on, shades instead of markers
 _DRAWN_IN_3D = 20_000  # most points of a picture in three dimensions, which has no image
 _MARKS_UP_TO = 1_500  # points: with more, markers are too small to differ by shape
-_ROUNDS = 16  # rows of several markers are drawn in so many rounds, of at least ...
-_ROUND = 64  # ... so many rows
+_ROUNDS = 16  # rows of several markers are drawn in this many rounds, of at least ...
+_ROUND = 64  # ... this many rows
 _RASTER_FROM = 5_000  # points: as vectors, they would make a file of megabytes
 _MARGIN = 0.04
 _AREAS = {"*": 1.6, "P": 1.2, "X": 1.2, "D": 0.8, "s": 0.9}  # shapes that look as large as a disc

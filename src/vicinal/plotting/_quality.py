@@ -121,7 +121,7 @@ class EmbeddingQualityDisplay(Display):
         sample_size: int | None = None,
         **options: Any,
     ) -> EmbeddingQualityDisplay:
-        """Measure a learnt map, beside as many principal components.
+        """Measure a learnt map, and as many principal components.
 
         The data are the columns that the learner sees, scaled to unit deviation.
 

@@ -91,7 +91,7 @@ def minimize(
     Returns
     -------
     Result
-        ``theta`` and ``value`` are those of the best score if there is a monitor, otherwise of the
+        ``theta`` and ``value`` belong to the best score if there is a monitor, otherwise of the
         lowest loss (with changing batches, whose losses cannot be compared: the last).  ``state``
         is the last one.  ``n_iter`` counts this call alone.  ``history`` has a row for the start,
         unless a state or history was given, and one for each iteration.  ``reason`` is one of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -65,9 +65,11 @@ def _padded(rows: Array, n_components: int) -> Array:
     return A
 
 
-def checked_shrinkage(value: Any, owner: str) -> float | str | None:
-    if value is None or (isinstance(value, str) and value == "oas"):
-        return value
+def checked_shrinkage(value: Any, owner: str) -> float | Literal["oas"] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value == "oas":
+        return "oas"
     if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= 1:
         return float(value)
     raise ValueError(

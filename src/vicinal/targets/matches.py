@@ -11,7 +11,7 @@ from vicinal.core import checks
 from vicinal.core.types import Array, Target
 from vicinal.targets._checks import chances_in_batch, checked_matches, checked_weight, part_of
 
-#: smaller matches count as none: float32 has no range for them beside a match of one
+#: smaller matches count as none: float32 has no range for them and a match of one
 LEAST_MATCH = 1e-30
 _GROUP = 100  # rows that match each other
 

@@ -70,7 +70,7 @@ class PairWeights(Target):
         return sp.csr_array(self.matrix[queries][:, references])
 
     def draw(self, rows: Array, size: int, rng: np.random.RandomState) -> Array:
-        """About so many of the rows, sorted: those of pairs drawn at random."""
+        """About this many of the rows, sorted: the rows of pairs drawn at random."""
         allowed = np.zeros(self.n, np.bool_)
         allowed[rows] = True
         usable = allowed[self.pairs].all(axis=1) & (self.weights > 0)

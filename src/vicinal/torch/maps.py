@@ -210,7 +210,7 @@ class TorchMap(Map):
             run(alone, tasks, threads)
 
     def cost(self, n_features: int, itemsize: int) -> MapCost:
-        """The cost of a row of so many columns, on a CPU."""
+        """The cost of a row of this many columns, on a CPU."""
         with self._lock:
             products, outputs = layer_sizes(self._module, n_features)
         nanoseconds = (0.15 * products + 6.0 * outputs) * itemsize / 4

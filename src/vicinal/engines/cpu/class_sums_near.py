@@ -1,4 +1,4 @@
-"""Sums over each class for many new points, of which the nearest blocks of references suffice.
+"""Sums over each class for many new points: the nearest blocks of references suffice.
 
 References are sorted along a k-d tree within their class, new points along one of their own, and
 both are cut into blocks.  A block of points visits the blocks of references, nearest first.  Each
