@@ -104,7 +104,10 @@ class Learner(Pipeline):
             if task == "classes":
                 notes += label_notes(y)
         tell(notes)
-        super().fit(X, y, **params)
+        with warnings.catch_warnings():
+            if notes:  # the classes of one row are among them
+                warnings.filterwarnings("ignore", "Rows of these classes have no other row")
+            super().fit(X, y, **params)
         self.task_ = task
         self.target_name_ = None if name is None else str(name)
         self.left_out_ = dict(self.left_out or {})
