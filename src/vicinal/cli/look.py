@@ -224,6 +224,7 @@ def report(
         "sentences": made.contents.sentences,
         "warnings": made.contents.warnings,
         "score": made.contents.score_name,
+        "verdict": None if made.contents.verdict is None else made.contents.verdict.kind,
         "scores": [
             {"name": each.name, "mean": each.mean, "error": each.error, "learnt": each.learnt}
             for each in made.contents.scores

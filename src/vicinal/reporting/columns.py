@@ -30,9 +30,12 @@ def names_of(model: Any, learner: Any, D: int) -> list[str]:
 
 
 def _readable(name: str) -> str:
-    """scikit-learn's name of the column that says where values are missing, in words."""
+    """scikit-learn's names of gaps and of rare categories, in words."""
     block, mark, column = name.partition("missingindicator_")
-    return f"{block}{column} missing" if mark else name
+    if mark:
+        return f"{block}{column} missing"
+    start = name.removesuffix("_infrequent_sklearn")
+    return name if start == name else f"{start}_other values"
 
 
 def importances_of(learner: Any, scaling: Scaling) -> Array | None:

@@ -29,6 +29,13 @@ class Score:
     best: bool = False
     more: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def inside(self) -> str:
+        """The name within a sentence: names of people and abbreviations keep their capitals."""
+        proper = self.name[1:2].isupper() or self.name.startswith("Euclid")
+        the = "the " if self.name in ("Most frequent class", "Mean") else ""
+        return self.name if proper else f"{the}{self.name[:1].lower()}{self.name[1:]}"
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -34,10 +34,10 @@ class Parting(NamedTuple):
     def sentences(self) -> list[str]:
         """What the two scores say, in words."""
         own, other = self.train[-1][0], self.held_out[-1][0]
-        figures = f"{figure(own, self.name)} on training rows, {figure(other, self.name)} on "
         told = [
-            f"At the end the {self.name}, by the 5 nearest of some training rows, is "
-            f"{figures}held-out rows. Both kinds have the same voters, none of which is scored."
+            "Some training rows are set apart as voters, and the 5 nearest of them predict other "
+            f"rows. At the end their {self.name} is {figure(own, self.name)} for training rows and "
+            f"{figure(other, self.name)} for held-out rows."
         ]
         if self.wide:
             told.append(

@@ -152,8 +152,9 @@ def _by_folds(
     folds = (Fold.of(part.X, part.y, train, test) for train, test in splits)
     found = compete(methods, folds, len(splits), points.kind, notes, seconds)
     note = (
-        f"Cross-validation of {len(part):,} rows in {found.n_folds} of {len(splits)} folds: each "
-        "row is predicted by models that have not learnt from it."
+        f"Cross-validation of {len(part):,} rows in {found.n_folds} "
+        f"{'' if found.complete else f'of {len(splits)} '}folds: each row is predicted by models "
+        "that have not learnt from it."
     )
     return _told(points, found, part, part.y, methods, note)
 
@@ -261,7 +262,7 @@ def _verdict(learnt: MethodScores, best: Score | None, name: str) -> Verdict | N
     if best is None or learnt.difference is None or learnt.difference_error is None:
         return None
     own, other = figure(learnt.mean, name), figure(best.mean, name)
-    rival = f"{best.name}, the best of the usual methods"
+    rival = f"{best.inside}, the best of the usual methods"
     by = difference(abs(learnt.difference), learnt.difference_error, name)
     kind = judged(learnt.difference, learnt.difference_error)
     scores = f"{_capital(name)} {own} against {other}"
@@ -324,7 +325,8 @@ def _mistakes(
         texts = [
             (str(truth[i]), str(classes[held.codes[i]]), float(held.confidence[i])) for i in chosen
         ]
-        note = f"{len(wrong):,} of {len(truth):,} rows were predicted wrongly"
+        note = f"{len(wrong):,} of {len(truth):,} rows {'was' if len(wrong) == 1 else 'were'} "
+        note += "predicted wrongly"
         note += ", these most surely." if len(wrong) > len(chosen) else "."
     rows = [
         Mistake(part.names[held.rows[i]], int(place[held.rows[i]]), *text)

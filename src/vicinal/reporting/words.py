@@ -13,6 +13,7 @@ from vicinal.reporting.scores import Comparison, figure
 from vicinal.reporting.spaces import Points
 from vicinal.reporting.subject import learns_labels, name_of
 
+_WORTH = 0.005  # the share of the metric from which on a column is named
 _FEW_CLASSES = 4  # that the first sentence names
 
 
@@ -134,7 +135,9 @@ def _neighbours_agree(neighbours: Neighbours, points: Points) -> str:
 def _most_important(metric: Metric) -> str:
     assert metric.importances is not None
     largest = zip(metric.features[:3], metric.importances[:3], strict=True)
-    top = [f"{name} ({100 * share:.0f} %)" for name, share in largest]
+    top = [f"{name} ({100 * share:.0f} %)" for name, share in largest if share >= _WORTH]
+    if len(top) < 2:
+        return f"The column that weighs most is {metric.features[0]}."
     listed = f"{', '.join(top[:-1])} and {top[-1]}"
     half = 1 + int(np.searchsorted(np.cumsum(metric.importances), 0.5))
     told = f"The columns that weigh most are {listed}"

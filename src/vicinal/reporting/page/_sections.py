@@ -122,7 +122,7 @@ def _figure(kind: str, score: Score, name: str, what: str = "") -> str:
         "div",
         element("span", score_text(score.mean, name), class_="value"),
         element("span", rest, class_="rest"),
-        element("span", what, escape(score.name), class_="of"),
+        element("span", what, escape(score.inside if what else score.name), class_="of"),
         class_=kind,
     )
 
@@ -182,7 +182,9 @@ def _further(score: Score, key: str) -> str:
     value = score.more.get(key)
     text = "–" if value is None else _measure(value, key)
     name = element("span", escape(_title(key)), " ", class_="narrow")
-    return element("td", name, text, class_="number more")
+    return element(
+        "td", name, text, class_="number more" if value is not None else "number more none"
+    )
 
 
 def _measure(value: float, key: str) -> str:
@@ -210,7 +212,7 @@ def _confusion_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -
     head = element(
         "tr",
         element("th", "True class", scope="col"),
-        *(element("th", escape(name), scope="col", class_="number") for name in names),
+        *(element("th", _short(name), scope="col", class_="number") for name in names),
         element("th", "Recall", scope="col", class_="number"),
     )
     lines = []
@@ -224,17 +226,21 @@ def _confusion_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -
             cells.append(element("td", text, class_=f"number {kind}", style=style))
         recall = f"{100 * counts[c, c] / totals[c]:.0f} %" if totals[c] else "–"
         cells.append(element("td", recall, class_="number recall"))
-        lines.append(element("tr", element("th", escape(name), scope="row"), *cells))
+        lines.append(element("tr", element("th", _short(name), scope="row"), *cells))
     caption = (
         "Rows: the true class. Columns: what was predicted. Recall is the share of a class that "
         "was predicted right."
     )
-    table = element(
-        "table", element("caption", caption), element("thead", head), element("tbody", *lines),
-        class_="matrix-table",
-    )  # fmt: skip
+    inside = element("thead", head), element("tbody", *lines)
+    table = element("table", *inside, class_="matrix-table")
     region = {"tabindex": 0, "role": "region", "aria-label": "Confusion matrix, scrollable"}
-    return element("div", table, class_="scroll", **region)
+    told = element("p", caption, class_="note")
+    return told + element("div", table, class_="scroll", **region)
+
+
+def _short(name: str) -> str:
+    """A name that is cut where the table has no room for it."""
+    return element("span", escape(name), class_="short", title=name)
 
 
 def _recall_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -> str:
