@@ -43,6 +43,10 @@ CLASSIFIERS = {
     "diagonal": vicinal.NCA(mapping="diagonal", **_SHORT),
     "mlp": vicinal.NCA(mapping=maps.MLP(hidden=(8, 5), activation="tanh"), **_SHORT),
     "mlp-alone": vicinal.NCA(mapping=maps.MLP(hidden=7, residual=False), n_components=2, **_SHORT),
+    "bins": vicinal.NCA(mapping=maps.Bins(4), **_SHORT),
+    "robust": vicinal.NCA(scaling="robust", **_SHORT),
+    "vote": vicinal.MetricVote(["network", "laplace"], n_folds=2, random_state=0),
+    "vote-neighbours": vicinal.MetricVote(["low-rank"], n_folds=2, rule="knn", random_state=0),
     "periodic": vicinal.NCA(mapping=maps.Periodic(n_frequencies=3, width=2), **_SHORT),
     "periodic-mlp": vicinal.NCA(
         mapping=maps.Periodic(n_frequencies=3, then=maps.MLP(hidden=6, activation="logistic")),
@@ -53,6 +57,7 @@ REGRESSORS = {
     "mlkr": vicinal.MLKR(alpha=1e-3, max_iter=5),
     "mlkr-laplace": vicinal.MLKR(kernel="laplace", alpha=1e-3, max_iter=5),
     "nca": vicinal.NCARegressor(alpha=1e-3, max_iter=5),
+    "vote": vicinal.MetricVoteRegressor(["linear", "bins"], n_folds=2, random_state=0),
     "votes": vicinal.NCARegressor(alpha=1e-3, max_iter=5, rule="knn", n_neighbors=4),
 }
 OTHERS = {

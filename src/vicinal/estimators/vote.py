@@ -52,7 +52,7 @@ from vicinal.targets import Labels, Numbers
 _SCALINGS = ("auto", *BENDING_SCALINGS)
 _WIDE = 50  # columns above which there are no periodic features, whose cost grows with them
 _BINS = (16, 320)  # bins of a column, and of all columns together
-_BATCH = (64, 512)  # rows: a quarter of all, within these limits
+_BATCH = (64, 256)  # rows: a quarter of all, within these limits
 _SUBSET = 2500  # rows that a matrix is learnt from, at most
 _LOW = 5  # dimensions of the map of low rank, at most
 

@@ -8,6 +8,7 @@ its parameters and, on request, the derivative by its inputs.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -192,12 +193,12 @@ def known_rank(mapping: Any) -> int:
 
 def size_of(shapes: Sequence[tuple[int, ...]]) -> int:
     """Number of entries of arrays with these shapes."""
-    return sum(int(np.prod(shape)) for shape in shapes)
+    return sum(math.prod(shape) for shape in shapes)
 
 
 def unpack(theta: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """The arrays of flat parameters."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
     return [part.reshape(shape) for part, shape in zip(np.split(theta, ends), shapes, strict=True)]
 
 

@@ -77,7 +77,7 @@ class Bins(Map):
         """Embed the rows; the pull-back turns ``dZ`` into the gradient of ``theta``."""
         D, d = X.shape[1], known_rank(self)
         layers = partial(_encode_then, Network(D * self.n_bins, d))
-        return forward_in_blocks(layers, self._shapes(D), theta, X, d, dtype, D * self.n_bins)
+        return forward_in_blocks(layers, self.shapes(D), theta, X, d, dtype, D * self.n_bins)
 
     def cost(self, n_features: int, itemsize: int) -> MapCost:
         """The cost of a row of this many columns."""
@@ -129,7 +129,7 @@ class Bins(Map):
         weight[plain] = 1.0 / np.sqrt(variance[plain])
         return edges, weight
 
-    def _shapes(self, D: int) -> list[tuple[int, ...]]:
+    def shapes(self, D: int) -> list[tuple[int, ...]]:
         """The shapes of the quantiles, of the factors and of A."""
         return [(D, self.n_bins + 1), (D,), (known_rank(self), D * self.n_bins)]
 

@@ -19,6 +19,7 @@ from vicinal.densities import Compact, Gaussian, Kernel, Laplace, Student
 from vicinal.models.posterior import KNCAModel, NCAModel
 from vicinal.models.regression import RegressionModel
 from vicinal.models.soft import DistributionModel
+from vicinal.models.vote import VoteModel, VoteRegressionModel
 from vicinal.models.votes import Chi2VotingModel, VotingModel
 from vicinal.objectives.background import Normals
 from vicinal.onnx._votes_of_k import win_shares
@@ -54,6 +55,8 @@ def _posterior(model: Any, R: Array) -> Body:
         k = min(model.k, len(R))
         classes = model.labels.codes, n_outputs(model)
         return partial(_won_votes, R, *classes, k, model.vote == "all")
+    if isinstance(model, VoteModel | VoteRegressionModel):
+        return partial(_weighed, model, R)
     if isinstance(model, DistributionModel | RegressionModel):
         values = model.numbers.values if isinstance(model, RegressionModel) else model.labels.values
         return partial(_kernel_means, model, R, values)
@@ -203,6 +206,24 @@ def _won_votes(
     return win_shares(w, w.op("Neg", _relative(w, z, R)), codes, n_classes, k, unanimous)
 
 
+def _weighed(model: VoteModel | VoteRegressionModel, R: Array, w: Writer, z: str) -> str:
+    """The weighted mean of what the maps of a vote say."""
+    parts, first = [], 0
+    for weight, kernel, (stored,) in model.ballots.each(R):
+        last = first + stored.shape[1]
+        own = w.gather(z, np.arange(first, last))
+        own = w.op("Div", own, w.constant(float(np.sqrt(weight))))
+        single: NCAModel | RegressionModel
+        if isinstance(model, VoteModel):
+            single = NCAModel(stored, model.labels, 1, kernel)
+        else:
+            single = RegressionModel(stored, model.numbers, 1, kernel)
+        found = _posterior(single, stored)(w, own)
+        parts.append(w.op("Mul", found, w.constant(weight)))
+        first = last
+    return w.op("Sum", *parts)
+
+
 def _votes(model: Any, R: Array) -> Body:
     """Votes, or means, of the k nearest stored rows."""
     if model.asked == "local":
@@ -220,7 +241,7 @@ def _vote(model: Any, R: Array, number: Body, w: Writer, z: str) -> str:
         values = model.numbers.values if isinstance(model, RegressionModel) else model.labels.values
         chosen = w.gather(w.constant(values), near)
         return w.op("MatMul", _normalised(w, ballots), chosen)
-    assert isinstance(model, NCAModel | KNCAModel | VotingModel)
+    assert isinstance(model, NCAModel | KNCAModel | VotingModel | VoteModel)
     codes = w.gather(w.constant(model.labels.codes), near)
     return _normalised(w, _added_up(w, ballots, codes, n_outputs(model)))
 

@@ -36,6 +36,7 @@ from vicinal.estimators.nca_regressor import NCARegressor
 from vicinal.estimators.pair_nca import PairNCA
 from vicinal.estimators.rca import RCA
 from vicinal.estimators.sdml import SDML
+from vicinal.estimators.vote import MetricVote, MetricVoteRegressor
 from vicinal.learner.preparation import Preparation
 from vicinal.onnx._convert import OPTIONS, TRANSFORM, convert, parse, set_shapes, settled
 from vicinal.onnx._inputs import input_types
@@ -54,6 +55,8 @@ ESTIMATORS: tuple[type, ...] = (
     MCML,
     MLKR,
     MMC,
+    MetricVote,
+    MetricVoteRegressor,
     NCA,
     NCARegressor,
     PairNCA,
