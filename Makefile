@@ -25,7 +25,7 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-browser test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
+.PHONY: help demo test test-browser test-dask test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
 	docs wheel bench bench-all reproduce check-results clean
 
 help: ## say what can be made
@@ -36,7 +36,7 @@ demo: $(VENV)/.demo ## learn on rings and digits: a table, a picture, report pag
 	$(VENV)/bin/vicinal demo
 
 test: $(VENV)/.test ## run the tests
-	$(VENV)/bin/python -m pytest $(SPREAD) $(ARGS)
+	$(VENV)/bin/python -m pytest $(SPREAD) --ignore=tests/with_dask $(ARGS)
 
 test-durations: $(VENV)/.test ## run the tests, and keep the slowest fifty in tests/durations.txt
 	$(VENV)/bin/python -m pytest $(SPREAD) --durations=50 $(ARGS) | tee /dev/stderr \
@@ -56,6 +56,9 @@ test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependenci
 
 test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment of gigabytes
 	$(TORCH)/bin/python -m pytest $(SPREAD) tests/with_torch $(ARGS)
+
+test-dask: $(VENV)/.dask ## run the tests that need dask, on clusters of processes: under three minutes
+	$(VENV)/bin/python -m pytest tests/with_dask $(ARGS)
 
 test-browser: $(VENV)/.browser ## open report pages in a headless Chromium, and click what a person clicks
 	$(VENV)/bin/python -m pytest tests/with_browser $(ARGS)
@@ -117,9 +120,10 @@ $(VENV)/.test: EXTRAS := test
 $(VENV)/.lint: EXTRAS := dev
 $(VENV)/.bench: EXTRAS := bench,test
 $(VENV)/.browser: EXTRAS := browser
+$(VENV)/.dask: EXTRAS := dask,test
 $(VENV)/.docs: EXTRAS := docs
 $(VENV)/.wheel: EXTRAS := wheel
-$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench $(VENV)/.browser $(VENV)/.docs $(VENV)/.wheel: $(META) $(VENV)/pyvenv.cfg
+$(VENV)/.demo $(VENV)/.test $(VENV)/.lint $(VENV)/.bench $(VENV)/.browser $(VENV)/.docs $(VENV)/.wheel $(VENV)/.dask: $(META) $(VENV)/pyvenv.cfg
 	@echo "Installing vicinal[$(EXTRAS)] into $(VENV)"
 	@$(VENV)/bin/python $(PIP) install --editable ".[$(EXTRAS)]"
 	@touch $@

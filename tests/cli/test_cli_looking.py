@@ -34,7 +34,7 @@ def test_evaluate_knows_numbers(iris, run_json):
     told = run_json("evaluate", "iris.csv", "--label", "petal_width", "--drop", "species",
                     "--set", "max_iter=3", "--folds", "2")  # fmt: skip
     names = [each["name"] for each in told["results"]]
-    assert names == ["mean", "euclidean", "pca", "ridge", "forest", "boosting", "mlkr"]
+    assert names == ["mean", "euclidean", "pca", "ridge", "forest", "boosting", "nca-regressor"]
 
 
 @pytest.mark.parametrize("kind", sorted(look.KINDS))

@@ -23,9 +23,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import vicinal
-from vicinal import KSNE, LMNN, NCA, starts
+from vicinal import KSNE, LMNN, NCA, _features, starts
 from vicinal.callbacks import Checkpoint
-from vicinal.fit import resume
 
 pytestmark = [needs_callbacks, unfinished]
 needs_links = pytest.mark.skipif(os.name != "posix", reason="Windows allows links to few users")
@@ -259,7 +258,7 @@ def test_the_same_rows_in_another_order_in_memory_go_on(wine, path, monkeypatch,
     """To the same map up to rounding, because BLAS sums them differently."""
     X, y = wine
     cut(nca(), path, (saved(X), y))
-    monkeypatch.setattr(resume, "_CHECKED_BYTES", 500)  # some rows at a time
+    monkeypatch.setattr(_features, "_CHECKED_BYTES", 500)  # some rows at a time
     whole = nca().fit(X, y)
     again = nca().fit(layout(X), y, resume_from=path)
     assert again.n_iter_ == whole.n_iter_

@@ -146,9 +146,9 @@ def test_words_say_better_only_beyond_two_errors():
     assert "a difference of 5.0 ± 1.0 points" in clear.text
     unclear = verdict(-0.05, 0.03)
     assert unclear.kind == "level"
-    assert "No clear difference from Random forest" in unclear.text
+    assert "No clear difference from random forest" in unclear.text
     assert "5.0 ± 3.0 points, is within two standard errors" in unclear.text
-    assert "NCA is worse than Random forest" in verdict(-0.1, 0.01).text
+    assert "NCA is worse than random forest" in verdict(-0.1, 0.01).text
 
 
 def test_the_picture_is_flat_unless_three_dimensions_were_asked_for(rng):

@@ -274,7 +274,7 @@ THREADS = option(
 LEARNING = add_options(
     TASK,
     option("Method", "--method", Choice("method", METHODS), "What to learn by; `vicinal fit --help`"
-           " lists all. Default: nca, or mlkr if the label is a number."),
+           " lists all. Default: nca, or nca-regressor if the label is a number."),
     option("Method", "--dim", Whole(1), "Dimensions to map to; 2 for a picture. Default: that of "
            "the method."),
     SET,

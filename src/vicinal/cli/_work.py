@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from vicinal.cli._console import Console, Failure
 from vicinal.cli._learning import Outcome, learn
-from vicinal.learner import METHODS
+from vicinal.learner import METHODS, USUAL
 from vicinal.learner.errors import ColumnError, near
 
 if TYPE_CHECKING:
@@ -52,11 +52,10 @@ def method_of(table: Table, options: dict[str, Any]) -> str:
         return str(options["method"])
     if table.y is None:
         raise no_label(table)
-    if (options["task"] or target_kind(table.y)) == "classes":
-        return "nca"
-    if options["task"] is None:
+    task = options["task"] or target_kind(table.y)
+    if task == "numbers" and options["task"] is None:
         note_numbers(table)
-    return "mlkr"
+    return USUAL[task]
 
 
 def note_numbers(table: Table) -> None:

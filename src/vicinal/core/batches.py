@@ -6,6 +6,8 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
+_AHEAD = 2  # batches after the present one that the source is told of
+
 
 class BatchStream:
     """Hands out the batches of a run; ``at`` is the position in their sequence."""
@@ -31,7 +33,7 @@ class BatchStream:
             if not isinstance(random_state, np.random.RandomState):
                 random_state = np.random.RandomState(random_state)
             at = Sampling(int(random_state.randint(2**31 - 1)))
-        self.at = at
+        self.at, self.expect = at, source.expect
         self.deal = sampler.dealer(source, np.random.RandomState([at.seed, 0]))
         if at.theta is not None:  # resumed in the middle of a pass
             self.batches = self.deal(at.theta, np.random.RandomState([at.seed, at.n_pass]))
@@ -49,6 +51,9 @@ class BatchStream:
             at = Sampling(at.seed, at.n_pass + 1, 0, theta)
             self.batches = self.deal(theta, np.random.RandomState([at.seed, at.n_pass]))
         self.at = at._replace(position=at.position + 1)
+        if self.expect is not None:
+            ahead = self.batches[at.position : at.position + 1 + _AHEAD]
+            self.expect([batch.rows for batch in ahead if batch.rows is not None])
         return self.batches[at.position]
 
 

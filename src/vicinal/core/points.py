@@ -3,12 +3,14 @@
 Points may lie elsewhere than in a NumPy array, on a device for example.  What depends on that is a
 function for each type (`functools.singledispatch`), which a backend registers for its points:
 `check_points`, `extent`, `double`, `cast`, `zeros_like`, `moved` and `to_host`; and
-``engines.choose.backend``, which finds its engines.  Everything else about the points, rows and
-sums of a loss is an array of the host.
+``engines.choose.backend``, which finds its engines.  `forward` and `expect` are for rows of which
+only blocks can be embedded at a time, or which take time to fetch.  Everything else about the
+points, rows and sums of a loss is an array of the host.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from vicinal.core.types import Array
 
-_LARGEST = 1e100  # of a coordinate: its square times the least value of exp2 is negligible
+LARGEST = 1e100  # of a coordinate: its square times the least value of exp2 is negligible
 _LARGEST_32, _LIGHTEST_32 = 1e9, 1e-6  # beyond these, float32 lacks the range: use float64
 
 
@@ -30,8 +32,8 @@ def check_points(Z: Any, name: str = "Z") -> Any:
         raise ValueError(f"{name} must have shape (n, d) with d >= 1. Got {Z.shape} instead.")
     if not np.isfinite(Z).all():
         raise ValueError(f"{name} must be finite. Got NaN or infinity.")
-    if extent(Z) > _LARGEST:
-        raise ValueError(f"{name} must lie within ±{_LARGEST:g}. Got {extent(Z):g}.")
+    if extent(Z) > LARGEST:
+        raise ValueError(f"{name} must lie within ±{LARGEST:g}. Got {extent(Z):g}.")
     return Z
 
 
@@ -71,6 +73,17 @@ def moved(Z: Any, centre: Any) -> float:
 def to_host(Z: Any) -> Any:
     """The points, or the rows of a table, as an array of the host."""
     return Z
+
+
+@singledispatch
+def forward(X: Any, mapping: Any, theta: Array, dtype: Any) -> tuple[Any, Callable[[Any], Array]]:
+    """The points of the rows X under a map, where the rows lie, and its pull-back."""
+    return mapping.forward(theta, X, dtype)
+
+
+@singledispatch
+def expect(X: Any, batches: list[Array]) -> None:
+    """Note the rows of the next batches, for rows that take time to fetch."""
 
 
 def lies_elsewhere(X: Any) -> bool:

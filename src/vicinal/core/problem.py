@@ -87,7 +87,7 @@ class Problem:
         if batch is not None and batch.queries is not None:
             queries = batch.queries if queries is None else queries[batch.queries]
         # Held-out rows are embedded too: this is cheaper than a copy of X without them.
-        Z, pull = self.mapping.forward(theta, self.X.take(rows), self.dtype)
+        Z, pull = points.forward(self.X.take(rows), self.mapping, theta, self.dtype)
         if not _in_range(Z) or self._too_far(Z):  # the step was too long: the solver will undo it
             return np.inf, np.zeros_like(theta), None
         pairs = self.pairs if batch is None or batch.pairs is None else batch.pairs
@@ -109,7 +109,7 @@ class Problem:
 
     def score(self, theta: Array, queries: Array | None, penalty: bool = True) -> Evaluation:
         """The loss of some rows against the training rows, without a gradient."""
-        Z = self.mapping.forward(theta, self.X, self.dtype)[0]
+        Z = self._points(theta)
         if not _in_range(Z):
             return Evaluation(np.inf, None, {})
         evaluation = self.objective(
@@ -157,7 +157,7 @@ class Problem:
 
     def _points(self, theta: Array) -> Any:
         """All rows, embedded by the map, where they lie."""
-        return self.mapping.forward(theta, self.X, self.dtype)[0]
+        return points.forward(self.X, self.mapping, theta, self.dtype)[0]
 
     def scaled(self, theta: Array, factor: float) -> Array:
         """The parameters whose embedded points are ``factor`` times as far apart."""
@@ -193,6 +193,9 @@ class Problem:
             embed=lambda theta: self.embed(theta)[train],
             points=lambda rows: self.X.take(rows if self.train is None else train[rows]),
             make_index=self._make_index if self._indexed else None,
+            expect=lambda batches: points.expect(
+                self.X, batches if self.train is None else [train[rows] for rows in batches]
+            ),
         )
 
     @property

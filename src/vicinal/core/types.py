@@ -317,6 +317,7 @@ class Source(NamedTuple):
     ``points(rows)`` gives some of them, by positions or a slice, as
     `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
     the ``pairs`` of batches with this many queries against all rows, or None where it is no help.
+    ``expect(batches)`` is told the rows of the next batches.
     """
 
     n_rows: int
@@ -324,6 +325,7 @@ class Source(NamedTuple):
     embed: Callable[[Array], Array] | None = None
     points: Callable[[Any], Any] | None = None
     make_index: Callable[[Array, int], Any] | None = None
+    expect: Callable[[list[Array]], None] | None = None
 
 
 #: ``batches = deal(theta, random_state)``: the batches of a pass that begins at ``theta``.

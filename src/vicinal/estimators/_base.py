@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from vicinal import _clock
-from vicinal._features import SCALINGS
+from vicinal._features import SCALINGS, of_each_row
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_folds, check_number, check_option, shaped
 from vicinal.core.problem import Problem
@@ -325,7 +325,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self.components_ = self._map.components
         self.n_components_ = self._map.n_components
         self.alpha_ = float(np.min(problem.alpha))  # annealing raises it for some rows of the map
-        Z = self._map.embed(X)
+        Z = of_each_row(X, self._map.embed)
         self._model = method.make_model(Z, problem.target, problem.objective)
 
     def _finish_model(self, deadline: float | None) -> None:

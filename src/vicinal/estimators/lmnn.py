@@ -93,7 +93,7 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         3; on small tables no difference between three and five could be told
         (docs/results/lmnn-defaults.md).
     mu : float, default=1.0
-        Weight of the hinges relative to the pull of the target neighbours.  For packages that weight
+        Weight of the hinges relative to the pull of the target neighbours.  For packages that weigh
         the pull by 1 - c and the push by c, :math:`\mu = c / (1 - c)`.
         :func:`vicinal.model_selection.margin_search` tries several values.
     margin : float, default=1.0

@@ -78,7 +78,7 @@ class MLKR(RegressionLearner):
         refreshed every few iterations.
     alpha : float, "auto" or "scaled", default="auto"
         Weight of the squared norm of the map relative to the *mean* loss, in scaled features.
-        "auto" tries seven penalties from 0.1 down to 0.0001 by cross-validation, as in :class:`NCA`.
+        "auto" tries seven penalties from 0.1 down to 0.0001 by cross-validation, as :class:`NCA`.
         "scaled" is 0.4 D / n, at most 0.1.  Penalties that are not numbers are multiplied by the
         mean variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Number
@@ -17,12 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from vicinal import maps, storage
+from vicinal._features import checksum, table_checksum
 from vicinal._validation import check_seed
-from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.state import FitState
 from vicinal.core.types import Array, File, Map
@@ -39,7 +37,6 @@ _IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose", 
 #: parameters that may differ from those of the checkpoint: they do not change the result, or, as a
 #: time budget, say only how long to go on
 _FREE = ("time_budget", "verbose", "n_jobs")
-_CHECKED_BYTES = 2**24  # of rows that are copied at a time into C order
 _NONE = np.empty(0)
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -200,16 +197,11 @@ def row_fingerprint(data: Data) -> str:
 
     A target has its classes and weights, and ``contents``: arrays that are neither.
     """
-    X, target = to_host(data.X), data.target
-    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
-    found = 0
-    for part in (*parts, target.strata, target.sample_weight, *target.contents):
-        if part is None:
-            continue
-        step = max(1, _CHECKED_BYTES * len(part) // max(1, part.nbytes))
-        for first in range(0, len(part), step):
-            block = np.ascontiguousarray(part[first : first + step])
-            found = zlib.crc32(block.view(np.uint8).data, found)
+    X, target = data.X, data.target
+    found = table_checksum(X)
+    for part in (target.strata, target.sample_weight, *target.contents):
+        if part is not None:
+            found = checksum(part, found)
     return f"{X.shape} {X.dtype} {found:08x}"
 
 

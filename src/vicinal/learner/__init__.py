@@ -6,7 +6,7 @@ once.
 """
 
 from vicinal._public import listing as _listing
-from vicinal.learner.methods import METHODS, MethodInfo
+from vicinal.learner.methods import METHODS, USUAL, MethodInfo
 
-__all__ = ["METHODS", "MethodInfo"]
+__all__ = ["METHODS", "USUAL", "MethodInfo"]
 __dir__ = _listing(__name__)

@@ -14,7 +14,7 @@ from vicinal.estimators.from_labels import FromLabels
 from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import Uses, Wishes
-from vicinal.learner.methods import find_method
+from vicinal.learner.methods import USUAL, find_method
 from vicinal.learner.pipeline import Learner, tell
 from vicinal.learner.preparation import Settings, numbered, preparation, with_numbered_names
 from vicinal.learner.sorting import sort_columns
@@ -60,7 +60,8 @@ def make_learner(
     method : str or estimator, default=None
         A name of ``vicinal.learner.METHODS``, or an estimator with its parameters.  Methods that
         learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).  None: "nca", or
-        "mlkr" if y holds numbers, which is the more accurate one of the two that learn them.
+        "nca-regressor" if y holds numbers, on average the more accurate one of the two that learn
+        them.
     task : {"classes", "numbers"}, default=None
         What y holds.  None: what the method learns; without a method, numbers if some have
         fractions or more than 20 are different, else classes.
@@ -108,19 +109,32 @@ def make_learner(
     - Categories and strings that repeat: one column of zeros and ones for each value, a missing
       value among them.  Values that are new at prediction count as rare ones, or as none.
     - Ordered categories of pandas: 0, 1, 2, ….
-    - Missing values: None, NaN, NaT, pandas.NA, nulls of polars and Arrow and masked values of
-      NumPy mean the same, in the fit and at prediction.
+    - Missing values: None, NaN, NaT, pandas.NA, nulls of polars and Arrow, masked values of NumPy,
+      and texts such as "?", "-", "n/a", "NULL" and "#N/A" mean the same, in the fit and at
+      prediction.
+    - Numbers in text, such as "3,504", "$7954", "19.5 %" and "1.234,5": numbers.  More than 20
+      different ones among more than as many words: the words are missing.
+    - Dates, also in text or as 20240131: year, month, weekday, hour and the days since the
+      earliest, as far as they differ (:class:`vicinal.learner.dates.DateColumns`).
+    - Lengths of time and times of the day: seconds.
     - Strings of three and more words that hardly repeat: TF-IDF of the words, reduced to 32
       components if there are many (:class:`vicinal.learner.text.TextColumns`).
-    - Dates, identifiers, row numbers, columns without values, and numbers with words among them
-      are refused.
+    - Left out: columns without values or with one value only, row numbers, identifiers (strings
+      of which more than half are different), copies of an earlier column.  Of an array of numbers
+      only columns without values are left out.
 
-    A table of numbers without gaps gives the same result, bit for bit, as the estimator alone,
-    unless the method does not scale columns by itself: kSNE and kt-SNE get scaled columns, which
-    ``scaling=None`` prevents.  With categories or text, numbers are divided by their standard
-    deviation and zeros and ones are left as they are, instead of all being scaled by the method:
-    two rows of different categories are then as far apart as two rows that differ in a number by
-    1.4 deviations, and a rare category does not outweigh a common one.
+    Whatever is left out or read in another way than it is stored is told in one line, a
+    ``TableNote``; ``notes_`` and ``left_out_`` of the learner keep it.  How columns are read is
+    decided here, from all rows of X, and never again: in the fit to a part of the rows and at
+    prediction, a text in another format is missing, and a new category a rare one.  Rows without
+    a label are left out of the fit.
+
+    A table of numbers without gaps, of which nothing is left out, gives the same result, bit for
+    bit, as the estimator alone, unless the method does not scale columns by itself: kSNE and kt-SNE
+    get scaled columns, which ``scaling=None`` prevents.  With categories or text, numbers are
+    divided by their standard deviation and zeros and ones are left as they are, instead of all
+    being scaled by the method: two rows of different categories are then as far apart as two rows
+    that differ in a number by 1.4 deviations, and a rare category does not outweigh a common one.
 
     Examples
     --------
@@ -143,7 +157,8 @@ def make_learner(
             refuse_missing_labels(y)
     task, method, notes = _task(y, task, method)
     learn = _learner(method, n_components, random_state, verbose, dict(params))
-    uses = _sorted(X, wishes, strict)
+    # Bins that are the same in all rows belong to the histograms.
+    uses = _sorted(X, wishes, strict, is_frame(X) and not isinstance(learn, Chi2LMNN))
     if isinstance(learn, Chi2LMNN):
         _check_histograms(uses)
         scale = False
@@ -157,10 +172,10 @@ def make_learner(
     return Learner(steps, task=task, left_out=uses.left_out, notes=notes)
 
 
-def _sorted(X: Any, wishes: Wishes, strict: bool) -> Uses:
+def _sorted(X: Any, wishes: Wishes, strict: bool, named: bool) -> Uses:
     if strict and _about_names(X):
         raise ValueError(f"X has several columns of one name. {_about_names(X)[0]}")
-    return sort_columns(read_columns(with_numbered_names(X)), wishes, is_frame(X), strict)
+    return sort_columns(read_columns(with_numbered_names(X)), wishes, named, strict)
 
 
 def _about_names(X: Any) -> list[str]:
@@ -180,16 +195,16 @@ def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[
     if method is not None:
         learns = find_method(method).target if isinstance(method, str) else None
         if task is not None and learns is not None and (learns == "numbers") != (task == "numbers"):
-            other = "'mlkr' or 'nca-regressor'" if task == "numbers" else "'nca'"
+            other = "'nca-regressor' or 'mlkr'" if task == "numbers" else "'nca'"
             raise ValueError(f"Method {method!r} does not learn {task}. Use method={other}.")
         return task, method, []
     if task is None and y is not None and getattr(y, "ndim", 1) == 1:
         task = target_kind(y)
         if task == "numbers":
             n = len(np.unique(as_target(y, task)[~rows_without_label(y)]))
-            told = f"The labels are {n} different numbers: they are predicted as numbers, by MLKR."
-            return task, "mlkr", [f"{told} The option 'task' can say 'classes'."]
-    return task, "mlkr" if task == "numbers" else "nca", []
+            told = f"The labels are {n} different numbers: they are predicted as numbers."
+            return task, USUAL[task], [f"{told} task='classes' takes each as a class."]
+    return task, USUAL[task or "classes"], []
 
 
 def make_preparation(
@@ -203,7 +218,7 @@ def make_preparation(
     ``scale`` is True.
     """
     wishes = _wishes(numeric, categorical, ordinal, text, drop)
-    uses = _sorted(X, wishes, strict)
+    uses = _sorted(X, wishes, strict, is_frame(X))
     settings = Settings(max_categories, random_state, scale)
     return preparation(X, uses, settings, dropped=bool(wishes.drop))
 
@@ -279,7 +294,7 @@ def _share_scaling(learn: BaseEstimator, scaling: Any, only_numbers: bool) -> bo
 
 
 def _check_histograms(uses: Uses) -> None:
-    others = [*uses.categories, *uses.codes, *uses.ordinal, *uses.text]
+    others = [*uses.categories, *uses.codes, *uses.ordinal, *uses.dates, *uses.text]
     if others:
         raise ColumnError(
             others[0],

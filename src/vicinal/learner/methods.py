@@ -97,6 +97,9 @@ _ALL = (
 #: every method by its name, in the order in which lists show them
 METHODS: Mapping[str, MethodInfo] = MappingProxyType({info.name: info for info in _ALL})
 
+#: the method for what is learnt, if none is named (benchmarks/results/regressors.md)
+USUAL: Mapping[str, str] = MappingProxyType({"classes": "nca", "numbers": "nca-regressor"})
+
 
 def find_method(name: str) -> MethodInfo:
     """The method of a name; the error names the nearest ones."""

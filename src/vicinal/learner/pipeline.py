@@ -104,7 +104,10 @@ class Learner(Pipeline):
             if task == "classes":
                 notes += label_notes(y)
         tell(notes)
-        super().fit(X, y, **params)
+        with warnings.catch_warnings():
+            if task == "classes":  # told above, and in fewer words
+                warnings.filterwarnings("ignore", "Rows of these classes have no other row")
+            super().fit(X, y, **params)
         self.task_ = task
         self.target_name_ = None if name is None else str(name)
         self.left_out_ = dict(self.left_out or {})

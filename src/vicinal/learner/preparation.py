@@ -109,7 +109,7 @@ def options_of(prepare: ColumnTransformer, X: Any) -> dict[str, Any]:
         levels = prepare.get_params()["ordinal__encode__categories"]
         ordinal = dict(zip(uses["ordinal"], map(list, levels), strict=True))
     used = {column for columns in uses.values() for column in columns}
-    every = list(X.columns) if is_frame(X) else range(X.shape[1])
+    every = list(with_numbered_names(X).columns) if is_frame(X) else range(X.shape[1])
     return {
         "numeric": uses.get("numbers", []) + uses.get("gaps", []),
         "categorical": uses.get("categories", []) + uses.get("codes", []),

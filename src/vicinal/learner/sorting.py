@@ -269,7 +269,8 @@ class _Sorting:
         parts = [part for part, v in calendar(found, 0.0).items() if (v != v[:1]).any()]
         if not parts:
             return self._constant(column)
-        words = f"dates such as {shown(str(column.present[0]))}, used as {_listed(parts)}"
+        first = column.values[np.flatnonzero(~np.isnan(days))[0]]
+        words = f"dates such as {shown(str(first))}, used as {_listed(parts)}"
         if texts and day_could_be_month(texts, fmt):
             words += ", the day before the month"
         year = _advice("numbers in its place, such as the year")

@@ -141,7 +141,8 @@ class TextColumns(TransformerMixin, BaseEstimator):
         """The texts of each column; missing ones are empty."""
         X = X if is_frame(X) else as_array(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        return [list(map(str, column.filled(""))) for column in read_columns(X)]
+        columns = [column.without_gaps() for column in read_columns(X)]
+        return [list(map(str, column.filled(""))) for column in columns]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from vicinal._validation import check_number, check_option, parameters_of
 from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
-from vicinal.learner.methods import METHODS
+from vicinal.learner.methods import METHODS, USUAL
 from vicinal.learner.targets import as_labels, check_target, target_kind, with_labels
 from vicinal.model_selection._baselines import MOST_ROWS, usual_rivals
 from vicinal.model_selection._comparison import Comparison, MethodScores
@@ -56,7 +56,7 @@ def compare_methods(
     methods : iterable, default=None
         What to compare: names of rivals, names of ``vicinal.learner.METHODS``, and pairs of a name
         and an estimator.  An estimator is prepared for as the methods are; a ``Pipeline`` is taken
-        as it is.  None: all rivals and "nca", or, for numbers, "mlkr".  The rivals are
+        as it is.  None: all rivals and "nca", or "nca-regressor".  The rivals are
 
         - "majority" (for numbers "mean"): the most frequent class, whatever the row;
         - "euclidean" and "pca": nearest neighbours in the scaled columns and in their PCA;
@@ -148,7 +148,7 @@ def compare_methods(
         raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
         n_classes = len(np.unique(y)) if kind == "classes" else 0
-        methods = [*usual_rivals(kind, n_classes), "nca" if kind == "classes" else "mlkr"]
+        methods = [*usual_rivals(kind, n_classes), USUAL[kind]]
     seed = random_state
     if not isinstance(random_state, Integral):
         seed = int(check_random_state(random_state).randint(2**31 - 1))

@@ -22,6 +22,7 @@ from vicinal.core.types import Array
 from vicinal.estimators._metric import HistogramMixin
 from vicinal.learner.build import make_learner
 from vicinal.learner.methods import find_method
+from vicinal.learner.pipeline import TableNote
 from vicinal.metrics import Chi2Index
 from vicinal.model_selection._baselines import BASELINES, MOST_ROWS, make_baseline, some_rows
 from vicinal.model_selection._comparison import MethodScores, Predictions, corrected_error
@@ -99,7 +100,11 @@ class Rival:
                 self.failed = str(error)
         self.seconds += time.perf_counter() - began
         if not self.usual:
-            self.told.update(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+            self.told.update(
+                str(warning.message)
+                for warning in caught
+                if issubclass(warning.category, UserWarning) and warning.category is not TableNote
+            )
 
     def _compete(self, fold: Fold) -> Held:
         model = self.model if self.fitted else self._fit(fold)

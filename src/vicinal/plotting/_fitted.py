@@ -86,7 +86,16 @@ class Fitted:
                 names = None
         if names is None or len(names) != n_features:
             return [f"x{i}" for i in range(n_features)]
-        return [str(name) for name in names]
+        return [readable(str(name)) for name in names]
+
+
+def readable(name: str) -> str:
+    """scikit-learn's names of gaps and of rare categories, in words."""
+    block, mark, column = name.partition("missingindicator_")
+    if mark:
+        return f"{block}{column} missing"
+    start = name.removesuffix("_infrequent_sklearn")
+    return name if start == name else f"{start}_other values"
 
 
 class Rows:

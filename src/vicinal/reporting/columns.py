@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
+from vicinal.plotting._fitted import readable
 from vicinal.reporting.contents import Metric, Table
 from vicinal.reporting.spaces import Scaling
 
@@ -24,18 +25,9 @@ _TEXT = 4_000_000  # characters of all cells together, about
 def names_of(model: Any, learner: Any, D: int) -> list[str]:
     """Names of the columns that the learner sees; a gap is named after its column."""
     if len(getattr(model, "steps", [])) > 1:
-        return [_readable(str(name)) for name in model[:-1].get_feature_names_out()]
+        return [readable(str(name)) for name in model[:-1].get_feature_names_out()]
     named = getattr(learner, "feature_names_in_", None)
     return [f"column {j}" for j in range(D)] if named is None else [str(name) for name in named]
-
-
-def _readable(name: str) -> str:
-    """scikit-learn's names of gaps and of rare categories, in words."""
-    block, mark, column = name.partition("missingindicator_")
-    if mark:
-        return f"{block}{column} missing"
-    start = name.removesuffix("_infrequent_sklearn")
-    return name if start == name else f"{start}_other values"
 
 
 def importances_of(learner: Any, scaling: Scaling) -> Array | None:

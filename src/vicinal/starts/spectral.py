@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -80,6 +81,7 @@ class Scatter(NamedTuple):
         return deviations
 
 
+@singledispatch
 def scatter(
     X: RowBlocks, codes: Array, n_classes: int, sample_weight: Array | None = None
 ) -> Scatter:

@@ -99,6 +99,10 @@ class CompiledSums:
         self.own_log2 = self.sampled - self.log2_rates
         return RowSums(self.own_log2, shift.astype(np.float64), self.query_rows)
 
+    def look(self) -> None:
+        """What `pull` needs besides the sums, where another process has computed these."""
+        self.engine.look()
+
     def pull(self, sums: RowSums, slopes: Array) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d)."""
         columns = columns_of(sums.rows, self.query_rows)

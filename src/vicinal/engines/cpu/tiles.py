@@ -268,6 +268,13 @@ class Tiles:
         near_blocks.find_near(reach, of_columns)
         return near_blocks
 
+    def look(self, own: Array | None = None) -> None:
+        """Find what sums and pulls leave out; `sums` does it, too."""
+        own = _own_ranges(self.queries, self.references) if own is None else own
+        self.near_blocks = self._find_near_blocks(own)
+        if self.near_blocks is not None:
+            self.reach = self.near_blocks.reach
+
     def _sweep(
         self, task: Callable[[Any, int], None], columns_too: bool, near: bool = True
     ) -> None:
@@ -343,9 +350,7 @@ class Tiles:
                             points, running, *block, self.power, work
                         )
 
-        self.near_blocks = self._find_near_blocks(own)
-        if self.near_blocks is not None:
-            self.reach = self.near_blocks.reach
+        self.look(own)
         with self.products.blas():
             self._sweep(task, mirror)
             self.share = sum(computed) / max(1, (1 + two_sided) * n * references.n)

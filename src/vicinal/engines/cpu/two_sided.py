@@ -59,6 +59,10 @@ class TwoSidedSums:
         )
         return of_queries, of_references
 
+    def look(self) -> None:
+        """What `pull` needs besides the sums, where another process has computed these."""
+        self.tiles.look()
+
     def pull(self, sums: tuple[RowSums, RowSums], slopes: tuple[Array, Array]) -> Array:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d), over both kinds of sums.
 

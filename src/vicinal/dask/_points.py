@@ -1,0 +1,148 @@
+"""Embedded points on the workers of a cluster, in the blocks of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from vicinal.core import points
+from vicinal.core.types import Array
+from vicinal.dask._cluster import Cluster
+
+
+class Blocks:
+    """Blocks of rows on workers, one future for each.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    futures : list of Future
+    lengths : list of int
+        The numbers of rows, all positive.
+    sent : dict, default=None
+        The arrays of the host that were sent last, by name, and their futures.
+    """
+
+    def __init__(
+        self, cluster: Cluster, futures: list[Any], lengths: list[int], sent: Any = None
+    ) -> None:
+        self.cluster, self.futures, self.lengths = cluster, futures, lengths
+        self.edges = np.cumsum([0, *lengths])
+        self.slices = [slice(int(a), int(b)) for a, b in pairwise(self.edges)]
+        self._sent: dict[str, tuple[tuple[Any, ...], list[Any]]] = {} if sent is None else sent
+
+    def __len__(self) -> int:
+        return int(self.edges[-1])
+
+    def holding(self, futures: list[Any]) -> Blocks:
+        """The same blocks of rows with other contents."""
+        return Blocks(self.cluster, futures, self.lengths, self._sent)
+
+    def split(self, array: Array) -> list[Array]:
+        """The part of an array of the host that belongs to each block."""
+        return [array[rows] for rows in self.slices]
+
+    def cut(self, rows: Array) -> list[Array]:
+        """Ascending rows as positions in each block."""
+        cuts = np.searchsorted(rows, self.edges)
+        return [rows[a:b] - edge for (a, b), edge in zip(pairwise(cuts), self.edges, strict=False)]
+
+    def repeat(self, value: Any) -> list[Any]:
+        """The same value for each block."""
+        return [value] * len(self.futures)
+
+    def send(self, name: str, arrays: Sequence[Array | None], rows: Array) -> list[Any]:
+        """Arrays of the host with an entry for each row, and ascending rows, on the workers.
+
+        One future for each block, with the parts of the arrays and the positions of the rows.  What
+        was sent last under this name is not sent again.
+        """
+        known = self._sent.get(name)
+        given = (*arrays, rows)
+        if known is not None and all(map(_same, known[0], given)):
+            return known[1]
+        parts = [self.repeat(None) if a is None else self.split(a) for a in arrays]
+        futures = [self.cluster.put(part) for part in zip(*parts, self.cut(rows), strict=True)]
+        self._sent[name] = given, futures
+        return futures
+
+
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+class BlockPoints:
+    """Points of shape (n, d) on workers.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    d : int
+    dtype : dtype
+    """
+
+    ndim = 2
+
+    def __init__(self, blocks: Blocks, d: int, dtype: Any) -> None:
+        self.blocks, self.shape, self.dtype = blocks, (len(blocks), d), np.dtype(dtype)
+        self._extent: float | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def extent(self) -> float:
+        """The largest absolute coordinate, NaN if one is NaN."""
+        if self._extent is None:
+            blocks = self.blocks
+            found = blocks.cluster.each(points.extent, blocks.futures)
+            self._extent = float(np.max(found, initial=0.0))
+        return self._extent
+
+    def mapped(self, function: Callable[..., Array], dtype: Any, *args: Any) -> BlockPoints:
+        """A function of each block."""
+        futures = [self.blocks.cluster.submit(function, block, *args)
+                   for block in self.blocks.futures]  # fmt: skip
+        return BlockPoints(self.blocks.holding(futures), self.shape[1], dtype)
+
+    def astype(self, dtype: Any) -> BlockPoints:
+        """The points in another precision."""
+        return self if self.dtype == dtype else self.mapped(np.ndarray.astype, dtype, dtype)
+
+
+@points.check_points.register
+def _check_points(Z: BlockPoints, name: str = "Z") -> BlockPoints:
+    if not Z.extent <= points.LARGEST:
+        raise ValueError(f"{name} must lie within ±{points.LARGEST:g}. Got {Z.extent:g}.")
+    return Z
+
+
+@points.extent.register
+def _extent(Z: BlockPoints) -> float:
+    return Z.extent
+
+
+@points.double.register
+def _double(Z: BlockPoints) -> BlockPoints:
+    return Z.astype(np.float64)
+
+
+@points.cast.register
+def _cast(Z: BlockPoints, values: Any) -> BlockPoints:
+    if isinstance(values, BlockPoints):
+        return values.astype(Z.dtype)
+    futures = [Z.blocks.cluster.put(part) for part in Z.blocks.split(values.astype(Z.dtype))]
+    return BlockPoints(Z.blocks.holding(futures), Z.shape[1], Z.dtype)
+
+
+@points.zeros_like.register
+def _zeros_like(Z: BlockPoints) -> BlockPoints:
+    return Z.mapped(np.zeros_like, Z.dtype)
+
+
+@points.to_host.register
+def _to_host(Z: BlockPoints) -> Array:
+    return np.concatenate(Z.blocks.cluster.gather(Z.blocks.futures))
