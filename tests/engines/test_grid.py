@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from vicinal.engines.cpu import grid
+from vicinal.engines.cpu import grid, grid_points, grid_transforms
 from vicinal.engines.cpu.grid import GridSets
 from vicinal.engines.cpu.grid_points import most_nodes
 from vicinal.engines.cpu.potential import CompiledPotential, GridPotential
 from vicinal.engines.cpu.sets import TileSets
 from vicinal.engines.dense.sets import DenseSets
 
-#: the stated relative error of the gradient, and error of log e_k
-GRADIENT, LOG_SUM = 1.5e-3, 1e-3
+#: the stated relative error of the gradient, and error of log e_k; k = 1 has a coarser grid
+GRADIENT, LOG_SUM = {1: 1e-2, 2: 1.5e-3, 5: 1.5e-3, 10: 1.5e-3}, 1e-3
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +32,13 @@ def by_grid(Z, k, factors):
     return engine.sums(), engine.pull(factors), engine.facts
 
 
-def assert_near_exact(Z, k, rng, gradient=GRADIENT, log_sum=LOG_SUM):
+def assert_near_exact(Z, k, rng, gradient=None, log_sum=LOG_SUM):
     """Sums and gradient within the stated errors; the facts of the evaluation."""
     factors = rng.uniform(0.5, 1.5, len(Z)) / len(Z)
     log_total, dZ = exact(Z, k, factors)
     near_log_total, near_dZ, facts = by_grid(Z, k, factors)
     np.testing.assert_allclose(near_log_total, log_total, rtol=0, atol=log_sum * k)
-    assert np.linalg.norm(near_dZ - dZ) <= gradient * np.linalg.norm(dZ)
+    assert np.linalg.norm(near_dZ - dZ) <= (gradient or GRADIENT[k]) * np.linalg.norm(dZ)
     return facts
 
 
@@ -113,7 +113,7 @@ def test_grid_is_made_finer_for_rows_in_doubt(monkeypatch, rng):
     """Where that costs less than those rows: here, at any cost."""
     Z = picture("5", rng)
     before = assert_near_exact(Z, 10, rng)
-    monkeypatch.setattr(grid, "box_cost", lambda box, n, k: 0.0)
+    monkeypatch.setattr(grid_points, "box_cost", lambda *given: 0.0)
     after = assert_near_exact(Z, 10, rng)
     assert after["grid_nodes"] > 1.8 * before["grid_nodes"]
     assert after["chain_rows"] < 0.5 * before["chain_rows"]
@@ -149,7 +149,7 @@ def test_thread_count_agnosticism(k, n_far, rng):
     engine = TileSets(Z, k, "cauchy", 0.0, every, every)
     np.testing.assert_allclose(results[0][0], engine.sums(), rtol=0, atol=LOG_SUM * k)
     dZ = engine.pull(factors)
-    assert np.linalg.norm(results[0][1] - dZ) <= GRADIENT * np.linalg.norm(dZ)
+    assert np.linalg.norm(results[0][1] - dZ) <= GRADIENT[k] * np.linalg.norm(dZ)
     # the other rows repel these a little, which is added up over the pieces
     np.testing.assert_allclose(results[0][1][:n_far], dZ[:n_far], rtol=1e-6)
 
@@ -161,12 +161,12 @@ def test_translation_and_order_of_rows(rng):
     order = rng.permutation(len(Z))
     moved_log_total, moved, _ = by_grid((Z + np.array([3.07, -100.01]))[order], 5, factors)
     np.testing.assert_allclose(moved_log_total, log_total[order], atol=1e-10)
-    np.testing.assert_allclose(moved, dZ[order], atol=1e-10)
+    np.testing.assert_allclose(moved, dZ[order], atol=1e-8)  # charges are added in float32
     stretched = np.vstack([Z, [[-17.1, -17.2]]])  # another corner of the grid
     other_log_total, other, _ = by_grid(stretched, 5, np.append(factors, 0.0))
     exact_log_total, exact_dZ = exact(stretched, 5, np.append(factors, 0.0))
     np.testing.assert_allclose(other_log_total, exact_log_total, atol=5 * LOG_SUM)
-    assert np.linalg.norm(other - exact_dZ) <= GRADIENT * np.linalg.norm(exact_dZ)
+    assert np.linalg.norm(other - exact_dZ) <= GRADIENT[5] * np.linalg.norm(exact_dZ)
 
 
 @pytest.fixture
@@ -193,17 +193,19 @@ def test_gradient_is_that_of_the_value(k, rng):
 
 @pytest.mark.parametrize("k", [1, 5])
 def test_memory_is_that_of_the_picture(k, rng):
-    """350 bytes for each unit of area and k + 1: the nodes, and the kernels of one or two grids."""
+    """So many bytes for each unit of area and k + 1: the nodes, their fields and spectra."""
     import tracemalloc
 
     Z = 60.0 * rng.uniform(-1, 1, (2000, 2))
     by_grid(Z, k, np.full(2000, 1e-3))  # compiled, and the kernels kept
+    grid_transforms._rooms.flat.clear()
     tracemalloc.start()
     by_grid(Z, k, np.full(2000, 1e-3))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    expected = 350 * (k + 1) * np.prod(np.ptp(Z, axis=0)) + 16 * (k + 6) * len(Z)
-    assert 0.5 * expected <= peak <= 1.2 * expected
+    bytes_a_unit = {1: 110, 5: 195}[k]  # the grid of k = 1 has half as many nodes
+    expected = bytes_a_unit * (k + 1) * np.prod(np.ptp(Z, axis=0))
+    assert 0.6 * expected <= peak <= 1.2 * expected
 
 
 @pytest.mark.parametrize("k", [1, 5])

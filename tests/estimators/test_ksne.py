@@ -20,7 +20,7 @@ from vicinal.solvers import LBFGS, Adam, Momentum
 
 DIGITS = load_digits().data[:150]
 IRIS = load_iris().data[::2]
-DIVERGENCE, TRUSTWORTHINESS = 2.415, 0.995  # of 600 digits
+DIVERGENCE, TRUSTWORTHINESS = {1: 0.49, 5: 2.62}, 0.9955  # of 600 digits
 SHORT = {"perplexity": 10, "max_iter": 8, "early_exaggeration_iter": 4}
 
 
@@ -65,14 +65,15 @@ def test_early_exaggeration_does_not_shrink_a_picture_to_nothing(rng):
     assert model.embedding_.std() > 1.0
 
 
-def test_other_last_digits_give_another_picture_that_is_as_good(rng):
+@pytest.mark.parametrize("k", [1, 5])
+def test_other_last_digits_give_another_picture_that_is_as_good(rng, k):
     """What another kind of processor does: the tolerances are those of the docstring."""
     X = load_digits().data[:600]
     changed = X * (1 + 1e-13 * rng.standard_normal(X.shape))
-    model, other = (KSNE(max_iter=400, random_state=0).fit(rows) for rows in (X, changed))
+    model, other = (KSNE(k=k, max_iter=400, random_state=0).fit(rows) for rows in (X, changed))
     assert not np.allclose(model.embedding_, other.embedding_, atol=1e-3)
     for fit in model, other:
-        assert fit.kl_divergence_ == pytest.approx(DIVERGENCE, rel=0.02)
+        assert fit.kl_divergence_ == pytest.approx(DIVERGENCE[k], rel={1: 0.08, 5: 0.02}[k])
         assert trustworthiness(X, fit.embedding_) == pytest.approx(TRUSTWORTHINESS, abs=0.005)
 
 

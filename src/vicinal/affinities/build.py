@@ -29,7 +29,7 @@ def affinities(
     *,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
-    max_missing: float = 0.01,
+    max_missing: float = 0.05,
     search: str = "auto",
 ) -> Affinities:
     r"""The chance that each row is in a neighbourhood of k of each other row.
@@ -55,7 +55,7 @@ def affinities(
         "precomputed_affinities": X has the weights :math:`w_{ij}`, and no perplexity is needed.
     metric_params : dict, default=None
         Further arguments of the metric.
-    max_missing : float, default=0.01
+    max_missing : float, default=0.05
         Largest share of the marginals that the lists may leave out, in [0, 1).  It is measured on
         128 rows.  If lists of ten times the usual length (and 16 million entries) are too short,
         as with thousands of equal rows, they are used with a warning.

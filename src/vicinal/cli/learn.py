@@ -201,7 +201,7 @@ def _methods(
 @_options.command("""
 vicinal embed data.csv > places.csv
 vicinal embed data.csv --label species --plot picture.png -o places.csv
-vicinal embed data.csv --k 1 --perplexity 50 --dim 3 -o places.parquet
+vicinal embed data.csv --perplexity 50 --dim 3 -o places.parquet
 vicinal embed data.csv --model-out picture.vic && vicinal embed new.csv --model picture.vic
 vicinal fit data.csv --label species && vicinal embed data.csv --model model.vic --plot learnt.png
 """)
@@ -215,7 +215,7 @@ vicinal fit data.csv --label species && vicinal embed data.csv --model model.vic
 @add_options(
     option("Method", "--model", _options.MODEL_FILE, "Place the rows with this model: in the "
            "picture that it holds, or, if it is a metric, by the distances that it learnt."),
-    option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=5),
+    option("Method", "--k", Whole(1), "Size of a neighbourhood; 1 is t-SNE.", default=1),
     option("Method", "--perplexity", click.FloatRange(min=1), "How many neighbours each row looks "
            "at.", default=30.0, metavar="N"),
     option("Method", "--dim", Whole(1), "Dimensions of the picture.", default=2),

@@ -81,8 +81,9 @@ class KSNE(
     ----------
     n_components : int, default=2
         Dimensions of the picture.
-    k : int, default=5
-        Size of the neighbourhoods.  Of n rows, k is at most n - 2 (with a warning).
+    k : int, default=1
+        Size of the neighbourhoods; 1 is t-SNE.  A larger k is for rows whose nearest one tells
+        little, such as repeated measurements.  Of n rows, k is at most n - 2 (with a warning).
     kernel : {"cauchy", "gaussian"}, default="cauchy"
         kt-SNE or kSNE.
     perplexity : float, default=30.0
@@ -96,7 +97,7 @@ class KSNE(
         the weights :math:`w_{ij}` of the data, and ``perplexity`` is not used.
     metric_params : dict, default=None
         Further arguments of the metric.
-    max_missing : float, default=0.01
+    max_missing : float, default=0.05
         Largest share of the marginals :math:`p^k` that lists of neighbours may leave out, in
         [0, 0.5].  Up to 500 rows nothing is left out.
     mapping : {"points", "linear", "diagonal", "periodic"} or map, default="points"
@@ -172,9 +173,9 @@ class KSNE(
     -----
     The same rows, parameters and seed give the same bits, for any number of threads, on one family
     of processors.  On another one the last digits of sums differ, and the picture with them: expect
-    its trustworthiness within 0.005 and its divergence within 2 per cent.
+    its trustworthiness within 0.005 and its divergence within some per cent.
 
-    Memory grows with ``n_samples`` times the length of the lists (some hundred neighbours), besides
+    Memory grows with ``n_samples`` times the length of the lists (a hundred neighbours), besides
     a grid of the size of the picture; `estimate_cost` states it.  Free points keep a reference to
     the training rows, which `transform` compares new rows with, also in a pickle.
 
@@ -206,14 +207,14 @@ class KSNE(
     def __init__(
         self,
         n_components: int = 2,
-        k: int = 5,
+        k: int = 1,
         *,
         kernel: Literal["cauchy", "gaussian"] = "cauchy",
         perplexity: float = 30.0,
         kappa: float = 0.0,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
-        max_missing: float = 0.01,
+        max_missing: float = 0.05,
         mapping: MapName | Literal["points"] | Map = "points",
         init: str | ArrayLike = "auto",
         early_exaggeration: float | Auto = "auto",

@@ -31,7 +31,8 @@ _GRADIENTS = 32  # of a nonlinear map: partial sums, and the memory of a solver
 _VOTERS = 900  # bytes of a row while n_neighbors="auto" is chosen
 _SEARCH = 2**23  # bytes of a thread that searches neighbours among distances to all rows
 _LISTED_AT_ONCE, _NEIGHBOUR = 2**14, 20  # rows whose lists are searched at a time; bytes of a pair
-_LENGTH = 3  # kSNE's lists that leave out 1 % are this many times the minimum: 351 rows of mnist
+#: kSNE's lists are this many times the minimum if they may leave out 5 %, 2 %, or less: mnist, usps
+_LENGTHS = ((0.05, 1.05), (0.02, 2.2), (0.0, 3.5))
 _ENTRY = 3e-9  # seconds of one thread for an entry of them
 #: seconds of one thread for an evaluation above which exact sums must be asked for by name
 MOST_SECONDS = 10.0
@@ -237,7 +238,8 @@ def embedding_cost(estimator: BaseEstimator, X: MatrixLike) -> Cost:
     """Memory of a fit beyond its input, and seconds for each evaluation."""
     n, k, threads = int(X.shape[0]), _k_of(estimator, int(X.shape[0])), n_threads()
     seconds, work = _sums_cost(estimator, n)
-    length = min(n - 1, _LENGTH * list_length(n, float(estimator.perplexity), k))
+    stretch = next(times for share, times in _LENGTHS if estimator.max_missing >= share)
+    length = min(n - 1, int(stretch * list_length(n, float(estimator.perplexity), k)))
     if choose.is_small(n):
         making, threads = 120 * n * length, 1
     else:

@@ -183,3 +183,44 @@ def gather_fields(place, fields, first, last, flat, sums, slopes, scratch):
             sums[m, i] = value
             slopes[m, 0, i] = by_0
             slopes[m, 1, i] = by_1
+
+
+@kernel
+def far_sums(inner, outer, first, last, sums):
+    """Add the powers of the weights of inner points first:last over the outer ones: (k, n).
+
+    ``inner`` and ``outer`` are (d, n).
+    """
+    for o in range(outer.shape[1]):
+        for i in range(first, last):
+            d2 = 0.0
+            for f in range(len(inner)):
+                gap = inner[f, i] - outer[f, o]
+                d2 += gap * gap
+            w = 1.0 / (1.0 + d2)
+            power = w
+            for m in range(len(sums)):
+                sums[m, i] += power
+                power *= w
+
+
+@kernel
+def far_pull(inner, outer, charges, first, last, scale, at_inner, at_outer):
+    """Add the gradient of ``f_i log e_k(w_i)`` by the pairs of inner points with the outer ones.
+
+    To ``at_inner`` (d, n) times ``scale``; ``at_outer`` is (n_outer, d).
+    """
+    for o in range(outer.shape[1]):
+        for i in range(first, last):
+            d2 = 0.0
+            for f in range(len(inner)):
+                gap = inner[f, i] - outer[f, o]
+                d2 += gap * gap
+            w = 1.0 / (1.0 + d2)
+            marginal = 0.0
+            for m in range(len(charges) - 1, -1, -1):
+                marginal = (marginal + charges[m, i]) * w
+            for f in range(len(inner)):
+                force = -2.0 * marginal * w * (inner[f, i] - outer[f, o])
+                at_inner[f, i] += scale * force
+                at_outer[o, f] -= force

@@ -20,7 +20,7 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_points import Box, Points, box_cost, choose_box, most_nodes
+from vicinal.engines.cpu.grid_points import Box, Points, choose_box, most_nodes
 from vicinal.engines.cpu.grid_transforms import (
     convolve_each,
     convolve_sum,
@@ -29,7 +29,7 @@ from vicinal.engines.cpu.grid_transforms import (
     precision,
 )
 from vicinal.engines.cpu.sets import TileSets
-from vicinal.kernels.grid import gather_forces, gather_sums
+from vicinal.kernels.grid import far_pull, far_sums, gather_forces, gather_sums
 from vicinal.kernels.newton import newton
 
 #: rows whose estimated relative error of e_k is larger are left to the exact engine
@@ -39,7 +39,7 @@ _FINER = 2  # how often the spacing may be divided by the root of 2 for rows in 
 
 def pays(box: Box, n: int, k: int) -> bool:
     """Whether the grid costs less than all pairs."""
-    return box_cost(box, n, k) < n * n
+    return box.cost(n, k) < n * n
 
 
 class GridSets:
@@ -106,7 +106,7 @@ class GridSets:
             if not saved:
                 break
             finer_box = choose_box(self.transposed, k, finer)
-            if saved <= box_cost(finer_box, n, k) or finer_box.n_nodes > most_nodes(n):
+            if saved <= finer_box.cost(n, k) or finer_box.n_nodes > most_nodes(n):
                 break
             if finer <= _FINER:
                 box = finer_box
@@ -117,9 +117,12 @@ class GridSets:
         self.points = points = Points(self.transposed, box)
         n = len(self.Z)
         self.far = np.delete(np.arange(n), points.rows) if len(points.rows) < n else None
+        if self.far is not None:
+            self.inner, self.outer = self.transposed[:, points.rows], self.transposed[:, self.far]
         self.kernels = make_kernels(self.k, box.axes, precision(box.axes))
-        self.fields = points.empty_fields(self.k + 1)
-        grid = points.spread(np.ones((1, len(points.rows))))[0]
+        self.dtype = self.kernels.transforms.dtype
+        self.fields = points.empty_fields(self.k + 1, self.dtype)
+        grid = points.spread(np.ones((1, len(points.rows))), self.dtype)[0]
         self.rounding = convolve_each(grid, self.kernels, box.axes, self.fields[: self.k])
 
     def _newton(self) -> tuple[Array, Array]:
@@ -140,8 +143,7 @@ class GridSets:
             if total:
                 sums[:, first:last] += total
             if self.far is not None:
-                inner = self.Z[points.rows[first:last]]
-                sums[:, first:last] += _far_sums(inner, self.Z[self.far], k)
+                far_sums(self.inner, self.outer, first, last, sums)
             newton(
                 sums, self.kernels.error, self.rounding, first, last, log_total,
                 self.coefficients, doubt, np.empty(k + 1),
@@ -164,7 +166,7 @@ class GridSets:
         points, k = self.points, self.k
         charges = self.coefficients * factors[points.rows]
         weights = charges / np.arange(1, k + 1)[:, None]
-        convolve_sum(points.spread(weights), self.kernels, points.axes, self.fields[k])
+        convolve_sum(points.spread(weights, self.dtype), self.kernels, points.axes, self.fields[k])
         forces, scratch, pieces = np.empty((2, len(points.rows))), points.scratch(), points.pieces()
         d, spacing = self.Z.shape[1], points.axes[0].spacing
         outer = np.zeros((len(pieces), 0 if self.far is None else len(self.far), d))
@@ -175,40 +177,12 @@ class GridSets:
                 points.place, self.fields, weights, self.kernels.own, first, last, points.flat,
                 forces, scratch[thread],
             )  # fmt: skip
-            rows = points.rows[first:last]
-            dZ[rows] = forces[:d, first:last].T / spacing
             if self.far is not None:
-                far = self.Z[self.far]
-                inner, outer[number] = _far_pull(self.Z[rows], far, charges[:, first:last])
-                dZ[rows] += inner
+                far_pull(
+                    self.inner, self.outer, charges, first, last, spacing, forces, outer[number]
+                )
+            dZ[points.rows[first:last]] = forces[:d, first:last].T / spacing
 
         _threads.run(task, range(len(pieces)), len(scratch))
         if self.far is not None:
             dZ[self.far] += outer.sum(axis=0)  # in the order of the pieces
-
-
-def _far_sums(inner: Array, outer: Array, k: int) -> Array:
-    """Power sums of the weights of the inner points over the outer ones: (k, n)."""
-    sums = np.zeros((k, len(inner)))
-    for z in outer:
-        w = 1.0 / (1.0 + np.sum((inner - z) ** 2, axis=1))
-        power = np.ones_like(w)
-        for m in range(k):
-            power *= w
-            sums[m] += power
-    return sums
-
-
-def _far_pull(inner: Array, outer: Array, charges: Array) -> tuple[Array, Array]:
-    """The gradient of ``f_i log e_k(w_i)`` of inner points by their pairs with the outer ones."""
-    at_inner, at_outer = np.zeros_like(inner), np.zeros_like(outer)
-    for o, z in enumerate(outer):
-        gap = inner - z
-        w = 1.0 / (1.0 + np.sum(gap**2, axis=1))
-        marginal = np.zeros_like(w)
-        for charge in charges[::-1]:
-            marginal = (marginal + charge) * w
-        force = (-2.0 * marginal * w)[:, None] * gap
-        at_inner += force
-        at_outer[o] -= force.sum(axis=0)
-    return at_inner, at_outer

@@ -8,21 +8,24 @@ transform of :math:`(1 + u^2)^{-m}`, :math:`\hat W` that of the window, and l ru
 This is, nearly, the kernel on the grid with the least mean squared error over all places where a
 pair of points can lie.
 
-Transforms are computed in fixed pieces by the threads of the library; scipy.fft's own are not used.
+Transforms in float32 are those of `vicinal.kernels.transforms`, a few rows or columns at a time.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.fft
 
 from vicinal import _threads
 from vicinal.core.types import Array
+from vicinal.kernels._vectors import lanes
 from vicinal.kernels.grid import ORDER, SELF_TERMS
+from vicinal.kernels.transforms import convolve_columns, transform_rows, transform_rows_back
 
 #: widest distance of the nodes: with ORDER it sets the error (benchmarks/results/ksne_engines.md)
 SPACING = 0.3
@@ -31,8 +34,8 @@ _LEAST_CELLS = (
 )
 _SMALL = _LEAST_CELLS * SPACING
 _FEWEST = 8  # nodes along an axis come in multiples of that many, so that few kernels are needed
+_KEPT = 2**25  # bytes of an array up to which its memory is kept
 _FINEST = 40  # the finest spacing is 2 ** -40 of the widest
-_ROWS = 32  # rows or columns that a thread transforms at a time
 
 
 class Axis(NamedTuple):
@@ -52,10 +55,46 @@ class Axis(NamedTuple):
         return SPACING * 2.0 ** (-self.fineness / 2)
 
 
+class Plan(NamedTuple):
+    """The passes of a transform of some length: see `vicinal.kernels.transforms`."""
+
+    radices: Array
+    twiddles: Array
+    turns: Array
+
+
+@functools.lru_cache(maxsize=16)
+def make_plan(half: int, dtype: Any) -> Plan:
+    """The passes for a period of ``2 * half``, which has no factors but 2, 3 and 5."""
+    radices, left = [], half
+    for radix in (5, 4, 3, 2):
+        while left % radix == 0:
+            radices.append(radix)
+            left //= radix
+    twiddles, left = [], half
+    for radix in radices:
+        turn = np.arange(left // radix)[:, None] * np.arange(1, radix) / left
+        twiddles.append(np.exp(-2j * np.pi * turn).ravel())
+        left //= radix
+    turns = np.exp(-1j * np.pi * np.arange(half) / half)
+    return Plan(
+        np.array(radices, np.int64),
+        *(np.ascontiguousarray(part).view(np.float64).astype(dtype)
+          for part in (np.concatenate(twiddles), turns)),
+    )  # fmt: skip
+
+
+def _width(axis: Axis, dtype: Any) -> int:
+    """How many frequencies of a row are stored: whole vectors of them."""
+    many = lanes(dtype)
+    return -(-(axis.half + 1) // many) * many
+
+
 class Kernels(NamedTuple):
     """Transforms of the kernels of a grid, and the interaction of a point with itself.
 
-    ``transforms`` is (k, half + 1, half + 1), a quarter of the period; ``own`` holds the
+    ``transforms`` is (k, half + 1, width), a quarter of the period, in float32 over the number of
+    terms of a transform and back; ``own`` holds the
     coefficients of `vicinal.kernels.grid.gather_sums`; ``error`` (k,) is the root of the mean
     squared error of the potential of one point at its own place.
     """
@@ -68,9 +107,11 @@ class Kernels(NamedTuple):
 def make_axes(extent: Array, finer: int = 0) -> tuple[Axis, Axis]:
     """The axes of a grid over a picture of that extent, along its one or two dimensions.
 
-    ``finer`` is added to the fineness.
+    ``finer`` is added to the fineness; a picture that is small or a line is never coarser.
     """
     longest, d = float(np.max(extent)), len(extent)
+    if longest < 2 * _SMALL or np.min(extent) < _SMALL or d == 1:
+        finer = max(finer, 0)
     fineness = finer + 2 * (
         2 - d
     )  # half the spacing costs little on a line, and errors average out less
@@ -83,9 +124,14 @@ def make_axes(extent: Array, finer: int = 0) -> tuple[Axis, Axis]:
         step = max(_FEWEST, 2 ** (nodes.bit_length() - 5))  # at most a sixteenth too many
         nodes = -(-nodes // step) * step
         # A small picture sees a kernel that has not decayed at the edge: room for a smooth end.
-        half = scipy.fft.next_fast_len(3 * nodes // 2 if longest < _SMALL else nodes)
+        half = _fast_length(3 * nodes // 2 if longest < _SMALL else nodes)
         axes[a] = Axis(nodes, half, fineness)
     return axes[0], axes[1]
+
+
+def _fast_length(least: int) -> int:
+    """The smallest length that has no factors but 2, 3 and 5."""
+    return int(scipy.fft.next_fast_len(least, real=True))
 
 
 def is_small(axes: tuple[Axis, Axis]) -> bool:
@@ -96,9 +142,10 @@ def is_small(axes: tuple[Axis, Axis]) -> bool:
 def precision(axes: tuple[Axis, Axis]) -> str:
     """The dtype of transforms whose rounding is far below the error of interpolation.
 
-    In a small picture all weights are near 1, and float32 would not tell them apart.
+    In a small picture all weights are near 1, and float32 would not tell them apart.  The
+    transforms of a line cost little.
     """
-    return "float64" if is_small(axes) else "float32"
+    return "float64" if is_small(axes) or axes[1].half == 0 else "float32"
 
 
 def _distances(axis: Axis) -> Array:
@@ -169,7 +216,9 @@ def make_kernels(k: int, axes: tuple[Axis, Axis], dtype: str) -> Kernels:
     log_w = -np.log1p(_distances(axes[0])[:, None] + _distances(axes[1]))
     unwindow = _unwindow(axes[0])[:, None] * _unwindow(axes[1])
     small, along = is_small(axes), [axis for axis in range(2) if axes[axis].half]
-    transforms = np.empty((k, *log_w.shape), dtype)
+    transforms = np.zeros((k, len(log_w), _width(axes[1], dtype)), dtype)
+    # in float32 the kernels leave the sums of both ways as they are, and a row is half a number
+    terms = 1.0 if dtype == "float64" else 8.0 * axes[0].half * axes[1].half
     own, error = np.empty((k, SELF_TERMS, SELF_TERMS)), np.empty(k)
 
     def task(m: int, thread: int) -> None:
@@ -177,7 +226,7 @@ def make_kernels(k: int, axes: tuple[Axis, Axis], dtype: str) -> Kernels:
         power = np.expm1((m + 1) * log_w) if small else np.exp((m + 1) * log_w)
         transform = scipy.fft.dctn(power, type=1, axes=along, workers=1) * unwindow
         own[m], error[m] = _own_terms(_near(transform, axes), power[0, 0])
-        transforms[m] = transform
+        transforms[m, :, : axes[1].half + 1] = transform / terms
 
     _threads.run(task, range(k), _threads.n_threads())
     return Kernels(transforms, own, error)
@@ -197,53 +246,118 @@ def _near(transform: Array, axes: tuple[Axis, Axis]) -> Array:
     return np.einsum("bj,aj->ab", waves[1], np.einsum("ai,ij->aj", waves[0], transform))
 
 
-def _pieces(count: int) -> list[tuple[int, int]]:
-    return [(c, min(c + _ROWS, count)) for c in range(0, count, _ROWS)]
+def grid_shape(axes: tuple[Axis, Axis], dtype: Any) -> tuple[int, int]:
+    """Rows and columns of an array for the nodes: whole vectors of both; of a line, one column."""
+    many = lanes(dtype)
+    rows, columns = (-(-axis.nodes // many) * many for axis in axes)
+    return -(-rows // (2 * many)) * 2 * many, columns
 
 
-def _forward(grids: Array, axes: tuple[Axis, Axis], real: np.dtype) -> Array:
-    """Transforms along the rows: (n_charges, rows, half + 1)."""
-    n_charges, rows, _ = grids.shape
-    period = max(1, 2 * axes[1].half)
-    out = np.empty((n_charges, rows, axes[1].half + 1), dtype=np.result_type(real, np.complex64))
-
-    def task(piece: tuple[int, int, int], thread: int) -> None:
-        m, first, last = piece
-        part = grids[m, first:last, : axes[1].nodes].astype(real, copy=False)
-        out[m, first:last] = scipy.fft.rfft(part, n=period, axis=1, workers=1)
-
-    pieces = [(m, *piece) for m in range(n_charges) for piece in _pieces(rows)]
-    _threads.run(task, pieces, _threads.n_threads())
-    return out
+def _scratch(half: int, dtype: Any, count: int) -> list[Array]:
+    """Work space of each thread: some lines of complex numbers, and a little more."""
+    many = lanes(dtype)
+    size = 4 * many * (half + 2 * many)
+    return [np.empty((count, size), dtype) for _ in range(_threads.n_threads())]
 
 
-def _backward(spectra: Array, axes: tuple[Axis, Axis], fields: Array) -> Array:
+class _Rooms(threading.local):
+    """Memory of a thread that one evaluation leaves for the next: new pages take their time."""
+
+    def __init__(self) -> None:
+        self.flat: dict[str, Array] = {}
+
+
+_rooms = _Rooms()
+
+
+def room(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array for a moment: the next call with this name in this thread has the same memory."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > _KEPT:
+        return np.empty(shape, dtype)
+    if name not in _rooms.flat or len(_rooms.flat[name]) < size:
+        _rooms.flat[name] = np.empty(size, np.uint8)
+    return _rooms.flat[name][:size].view(dtype).reshape(shape)
+
+
+def _forward(grids: Array, axis: Axis, spectra: Array) -> None:
+    """Transforms along the rows: (n_charges, rows, 2, width), real parts and imaginary parts."""
+    dtype, (n_charges, rows, across) = grids.dtype, grids.shape
+    width, many = spectra.shape[3], lanes(dtype)
+    plan, scratch = make_plan(axis.half, dtype), _scratch(axis.half, dtype, 2)
+    flat = grids.ravel(), spectra.ravel()
+
+    def task(first: int, thread: int) -> None:
+        transform_rows(
+            *flat, first * across, 2 * first * width, axis.nodes, across, axis.half, width,
+            *plan, *scratch[thread], many,
+        )  # fmt: skip
+
+    _threads.run(task, range(0, n_charges * rows, 2 * many), len(scratch))
+
+
+def _backward(spectra: Array, axis: Axis, fields: Array) -> Array:
     """Transforms along the rows, into ``fields`` (n_fields, rows, columns); their largest sizes."""
-    period = max(1, 2 * axes[1].half)
-    largest = np.zeros(fields.shape[:2])
+    dtype, (n_fields, rows, across) = fields.dtype, fields.shape
+    width, many = spectra.shape[3], lanes(dtype)
+    plan, scratch = make_plan(axis.half, dtype), _scratch(axis.half, dtype, 2)
+    largest = np.zeros((n_fields, rows))
+    flat = spectra.ravel(), fields.ravel()
 
-    def task(piece: tuple[int, int, int], thread: int) -> None:
-        m, first, last = piece
-        whole = scipy.fft.irfft(spectra[m, first:last], n=period, axis=1, workers=1)
-        part = whole[:, : axes[1].nodes]
-        fields[m, first:last, : axes[1].nodes] = part
-        largest[m, first] = max(part.max(), -part.min())
+    def task(first: int, thread: int) -> None:
+        largest.flat[first] = transform_rows_back(
+            *flat, 2 * first * width, first * across, axis.nodes, across, axis.half, width,
+            *plan, *scratch[thread], many,
+        )  # fmt: skip
 
-    pieces = [(m, *piece) for m in range(len(fields)) for piece in _pieces(fields.shape[1])]
-    _threads.run(task, pieces, _threads.n_threads())
+    _threads.run(task, range(0, n_fields * rows, 2 * many), len(scratch))
     return largest.max(axis=1)
 
 
-def _scale(spectrum: Array, transform: Array, out: Array) -> Array:
-    """The spectrum of a whole period times the transform; a quarter of it is given."""
-    half = len(transform) - 1
-    np.multiply(spectrum[: half + 1], transform, out=out[: half + 1])
-    np.multiply(spectrum[half + 1 :], transform[half - 1 : 0 : -1], out=out[half + 1 :])
-    return out
+def _convolve(grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array) -> Array:
+    """One charge under each of the kernels, or the sum of several charges under theirs.
+
+    The largest size of each field.
+    """
+    if grids.dtype == np.float64:
+        return _convolve_doubles(grids, kernels, axes, fields)
+    dtype, half, (n_charges, rows, _) = grids.dtype, axes[0].half, grids.shape
+    width = _width(axes[1], dtype)
+    spectra = room("spectra", (max(n_charges, len(fields)), rows, 2, width), dtype)
+    _forward(grids, axes[1], spectra)
+    plan, scratch = make_plan(half, dtype), _scratch(half, dtype, 3)
+    flat = spectra.ravel(), kernels.transforms.ravel()
+
+    def task(first: int, thread: int) -> None:
+        convolve_columns(
+            *flat, n_charges, len(fields), axes[0].nodes, rows, width, first, half, *plan,
+            *scratch[thread], lanes(dtype),
+        )  # fmt: skip
+
+    _threads.run(task, range(0, width, lanes(dtype)), len(scratch))
+    return _backward(spectra[: len(fields)], axes[1], fields)
 
 
-def _by_columns(task: Callable[[tuple[int, int], int], None], columns: int) -> None:
-    _threads.run(task, _pieces(columns), _threads.n_threads())
+def _convolve_doubles(
+    grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array
+) -> Array:
+    """The same with SciPy: for small pictures and lines, which take little time."""
+    nodes, periods = [axis.nodes for axis in axes], [max(1, 2 * axis.half) for axis in axes]
+    rows = np.minimum(np.arange(periods[0]), periods[0] - np.arange(periods[0]))
+    spectra = scipy.fft.rfft2(grids[:, : nodes[0], : nodes[1]], s=periods, workers=1)
+    columns, sizes = spectra.shape[2], np.empty(len(fields))
+
+    def task(m: int, thread: int) -> None:
+        total = sum(
+            spectrum * transform[rows, :columns]
+            for spectrum, transform in zip(spectra, kernels.transforms[m:], strict=False)
+        )
+        field = scipy.fft.irfft2(total, s=periods, workers=1)[: nodes[0], : nodes[1]]
+        fields[m, : nodes[0], : nodes[1]] = field
+        sizes[m] = np.abs(field).max()
+
+    _threads.run(task, range(len(fields)), _threads.n_threads())
+    return sizes
 
 
 def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields: Array) -> Array:
@@ -251,35 +365,10 @@ def convolve_each(grid: Array, kernels: Kernels, axes: tuple[Axis, Axis], fields
 
     Returns the rounding errors (k,): a few units in the last place of the largest value of each.
     """
-    spectrum = _forward(grid[None], axes, kernels.transforms.dtype)[0]
-    rows, columns = spectrum.shape
-    out = np.empty((len(fields), rows, columns), dtype=spectrum.dtype)
-
-    def task(piece: tuple[int, int], thread: int) -> None:
-        part = slice(*piece)
-        whole = scipy.fft.fft(spectrum[:, part], n=2 * axes[0].half, axis=0, workers=1)
-        for m in range(len(fields)):
-            scaled = _scale(whole, kernels.transforms[m, :, part], np.empty_like(whole))
-            out[m, :, part] = scipy.fft.ifft(scaled, axis=0, workers=1, overwrite_x=True)[:rows]
-
-    _by_columns(task, columns)
     digits = 4.0 * float(np.finfo(kernels.transforms.dtype).eps)
-    return digits * _backward(out, axes, fields)
+    return digits * _convolve(grid[None], kernels, axes, fields)
 
 
 def convolve_sum(grids: Array, kernels: Kernels, axes: tuple[Axis, Axis], field: Array) -> None:
     """The sum over m of the field of charge m under the kernel m: ``field`` (rows, columns)."""
-    spectra = _forward(grids, axes, kernels.transforms.dtype)
-    rows, columns = spectra.shape[1:]
-    out = np.empty((1, rows, columns), dtype=spectra.dtype)
-
-    def task(piece: tuple[int, int], thread: int) -> None:
-        part = slice(*piece)
-        total = np.zeros((2 * axes[0].half, piece[1] - piece[0]), dtype=spectra.dtype)
-        for m in range(len(grids)):
-            whole = scipy.fft.fft(spectra[m, :, part], n=2 * axes[0].half, axis=0, workers=1)
-            total += _scale(whole, kernels.transforms[m, :, part], whole)
-        out[0, :, part] = scipy.fft.ifft(total, axis=0, workers=1, overwrite_x=True)[:rows]
-
-    _by_columns(task, columns)
-    _backward(out, axes, field[None])
+    _convolve(grids, kernels, axes, field[None])

@@ -118,8 +118,8 @@ class PotentialField:
         points = Points(np.ascontiguousarray(Z.T, dtype=np.float64), box)
         self.flat = points.flat
         self.kernels = make_kernels(k, box.axes, "float64")
-        self.fields = points.empty_fields(k)
-        grid = points.spread(np.ones((1, len(points.rows))))[0]
+        self.fields = points.empty_fields(k, np.float64)
+        grid = points.spread(np.ones((1, len(points.rows))), np.float64)[0]
         self.rounding = convolve_each(grid, self.kernels, box.axes, self.fields)
 
     def covers(self, Y: Array) -> Array:
