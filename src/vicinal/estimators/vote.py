@@ -50,10 +50,12 @@ from vicinal.samplers import MiniBatches, Subsample
 from vicinal.targets import Labels, Numbers
 
 _SCALINGS = ("auto", *BENDING_SCALINGS)
-_WIDE = 50  # columns above which there are no periodic features, whose cost grows with them
+#: columns, and entries of the table, above which there are no periodic features: their cost grows
+_WIDE, _LARGE = 50, 150_000
 _BINS = (16, 320)  # bins of a column, and of all columns together
-_BATCH = (64, 256)  # rows: a quarter of all, within these limits
-_SUBSET = 2500  # rows that a matrix is learnt from, at most
+_BATCH = (64, 512)  # rows: a quarter of all, within these limits
+_PAIRED = 256  # rows of a batch whose numbers are compared in pairs, at most
+_SUBSET = 2000  # rows that a matrix is learnt from, at most
 _LOW = 5  # dimensions of the map of low rank, at most
 
 
@@ -91,7 +93,9 @@ class Members:
         found = {
             "network": NCA(mapping=MLP(), **self.batches),
             "periodic": NCA(mapping="periodic", **self.batches),
-            "laplace": NCA(kernel="laplace", alpha=self.alpha / 10, **self.few),
+            "laplace": NCA(
+                kernel="laplace", solver="adam", **{**self.batches, "alpha": self.alpha / 10}
+            ),
             "bins": NCA(mapping=self._bins(), **self.batches),
             "low-rank": NCA(low, alpha=3 * self.alpha, **self.few),
         }
@@ -99,14 +103,22 @@ class Members:
 
     def numbers(self) -> dict[str, Any]:
         """Those that learn numbers."""
+        # the loss is a share of the variance of y
+        weaker = {**self.batches, "alpha": self.alpha / 3}
         found = {
-            "network": MLKR(mapping=MLP(), **self.batches),
-            "periodic": MLKR(mapping="periodic", **self.batches),
-            "matches": NCARegressor(mapping=MLP(), **self.batches),
+            "network": MLKR(mapping=MLP(), **weaker),
+            "periodic": MLKR(mapping="periodic", **weaker),
+            "matches": NCARegressor(mapping=MLP(), **self._paired()),
             "bins": MLKR(mapping=self._bins(), **self.batches),
             "linear": MLKR(alpha=self.alpha / 10, **self.few),
         }
         return found
+
+    def _paired(self) -> dict[str, Any]:
+        sampling = self.batches.get("sampling")
+        if sampling is None or sampling.size <= _PAIRED:
+            return self.batches
+        return {**self.batches, "sampling": MiniBatches(_PAIRED, "random")}
 
     def _bins(self) -> Bins:
         most, together = _BINS
@@ -114,7 +126,8 @@ class Members:
 
     def chosen(self, found: dict[str, Any]) -> list[str]:
         """The names that vote unless others are asked for."""
-        return [name for name in found if name != "periodic" or self.n_features <= _WIDE]
+        large = self.n_features > _WIDE or self.n * self.n_features > _LARGE
+        return [name for name in found if name != "periodic" or not large]
 
 
 class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
@@ -269,8 +282,8 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
         "bins" are :class:`NCA` with the map of that name (:class:`vicinal.maps.MLP` for the first),
         learnt on batches; "laplace" is a matrix with the kernel of that name, and "low-rank" a
         matrix of one dimension fewer than there are classes.  "auto" is all of them, but "periodic"
-        up to 50 columns.  An estimator with a kernel votes under it if it is Laplace's, and any
-        other under a Gaussian at a scale that suits its map.
+        up to 50 columns and 150,000 entries.  An estimator with a kernel votes under it if it is
+        Laplace's, and any other under a Gaussian at a scale that suits its map.
     n_folds : int, default=5
         Number of stratified folds.  Classes of fewer than three rows are in no fold: all maps learn
         from them.
@@ -469,7 +482,7 @@ class MetricVoteRegressor(RegressorMixin, MetricVoteBase):
         Who votes: names, and estimators of vicinal that learn a map.  "network", "periodic" and
         "bins" are :class:`MLKR` with such a map, "linear" is one with a matrix, and "matches" is an
         :class:`NCARegressor` with a network.  "auto" is all of them, but "periodic" up to 50
-        columns.
+        columns and 150,000 entries.
     n_folds : int, default=5
         Number of folds, each with an even share of small and large numbers.
     scaling : {"auto", "robust", "standard", "global", None}, default="auto"

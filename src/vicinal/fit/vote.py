@@ -18,7 +18,7 @@ from vicinal.models.vote import Ballots
 from vicinal.starts.first import base_scale
 
 #: factors of a kernel's energy that held-out rows choose from, each twice the one before
-SCALES = 2.0 ** np.arange(-3, 3)
+SCALES = 2.0 ** np.arange(-3, 4)
 _ENTRIES = 2**21  # of the largest array of pairs
 _SCORED = 1000  # rows of a fold, at most, that choose scales and weights
 _TEMPERATURE = 0.02  # a score that is lower by this much counts e times less
