@@ -21,8 +21,8 @@ from vicinal._validation import warn
 from vicinal.core.types import Array
 from vicinal.estimators._metric import HistogramMixin
 from vicinal.learner.build import make_learner
-from vicinal.learner.methods import find_method
 from vicinal.learner.errors import TableNote
+from vicinal.learner.methods import find_method
 from vicinal.metrics import Chi2Index
 from vicinal.model_selection._baselines import BASELINES, MOST_ROWS, make_baseline, some_rows
 from vicinal.model_selection._comparison import MethodScores, Predictions, corrected_error
