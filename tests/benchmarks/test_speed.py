@@ -221,7 +221,7 @@ def test_all_scripts_are_listed_and_named():
 def test_all_scripts_need_the_other_libraries(tmp_path):
     done = run(script=ALL_SCRIPT, VICINAL_PEERS=str(tmp_path))
     assert done.returncode == 2
-    assert "metric-learn, PyLMNN, mlpack, openTSNE not installed" in done.stderr
+    assert "metric-learn, PyLMNN, mlpack, openTSNE, tables not installed" in done.stderr
 
 
 def test_what_there_is_no_time_for_is_said(tmp_path):

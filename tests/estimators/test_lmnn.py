@@ -397,7 +397,7 @@ def test_held_out_rows_are_nobodys_targets(digits, monkeypatch):
         ("n_neighbors", r"an int in \[1, inf\) or None or 'auto'", 0),
         ("n_components", r"an int in \[1, 13\] or None or 'auto'", 14),
         ("solver", "a str among .*'bold_driver'.*'lbfgs'.* or a solver such as .*", "newton"),
-        ("mapping", "'linear', 'diagonal', 'periodic' or a map", "conic"),
+        ("mapping", "'linear', 'diagonal', 'periodic', 'bins' or a map", "conic"),
         ("time_budget", r"a float in \(0.0, inf\) or None", 0),
     ],
 )

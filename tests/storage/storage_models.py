@@ -24,6 +24,8 @@ from vicinal import (
     Chi2LMNN,
     Covariance,
     FromLabels,
+    MetricVote,
+    MetricVoteRegressor,
     NCARegressor,
     PairNCA,
 )
@@ -89,6 +91,10 @@ MODELS = {
     "mcml": lambda: MCML(2, rule="posterior", **SHORT).fit(X, Y),
     "mlkr": lambda: MLKR(2, **SHORT).fit(X, np.c_[NUMBERS, NUMBERS**2]),
     "nca regressor": lambda: NCARegressor(2, rule="knn", **SHORT).fit(X, NUMBERS),
+    "vote": lambda: MetricVote(["low-rank", "laplace"], n_folds=2, random_state=0).fit(X, WORDS[Y]),
+    "vote regressor": lambda: MetricVoteRegressor(
+        ["linear", "network"], n_folds=2, random_state=0
+    ).fit(X, NUMBERS),
     "ksne": lambda: KSNE(perplexity=5, early_exaggeration_iter=5, max_iter=10).fit(X),
     "ksne distances": lambda: KSNE(perplexity=5, metric="precomputed", max_iter=10).fit(
         np.abs(X[:, None] - X).sum(axis=2)
