@@ -56,6 +56,7 @@ test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependenci
 
 test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment of gigabytes
 	$(TORCH)/bin/python -m pytest $(SPREAD) tests/with_torch $(ARGS)
+	$(TORCH)/bin/python docs/run_code.py howto/torch howto/gpu
 
 test-dask: $(VENV)/.dask ## run the tests that need dask, on clusters of processes: under three minutes
 	$(VENV)/bin/python -m pytest tests/with_dask $(ARGS)

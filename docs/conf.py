@@ -62,7 +62,8 @@ html_static_path = []
 
 def _read(app, docname, source):
     """Anchors in HTML become targets, and links to examples lead to their pages in the gallery."""
-    text = re.sub(r'<a id="([\w-]+)"></a>', r"(\1)=", source[0])
+    text = re.sub(r"^<!-- picture\n.*?^-->\n", "", source[0], flags=re.S | re.M)
+    text = re.sub(r'<a id="([\w-]+)"></a>', r"(\1)=", text)
     source[0] = re.sub(r"\]\((?:\.\./)+examples/(plot_\w+)\.py\)", r"](/docs/gallery/\1.rst)", text)
 
 

@@ -4,16 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from vicinal.fit.report import HAS_CALLBACKS
-
 ROOT = Path(__file__).resolve().parents[2]
-TEXTS = ("README.md", "docs/user_guide.md")
-LINKED = (*TEXTS, "docs/cli.md", "docs/comparison.md", "docs/model_files.md")
+TEXT = "README.md"  # the code of the pages runs in `make docs`
+LINKED = (TEXT, "docs/cli.md", "docs/comparison.md", "docs/model_files.md", "docs/migration.md")
 
 
 def run(*arguments, folder):
@@ -134,15 +131,10 @@ def test_plot_mlkr_finds_the_plane(tmp_path):
     assert_is_picture(tmp_path / "out/mlkr.png")
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_code_in_the_texts_runs(name, wine_csv):
-    """Block after block in one session, beside a table.csv with a column `label`."""
-    blocks = python_blocks(name)
+def test_code_in_the_readme_runs(wine_csv):
+    """Block after block in one session, where table.csv has a column `label`."""
+    blocks = python_blocks(TEXT)
     assert blocks
-    if not HAS_CALLBACKS:
-        blocks = [block for block in blocks if "set_callbacks" not in block]
-    if find_spec("torch") is None:
-        blocks = [block for block in blocks if "torch" not in block]
     (wine_csv / "session.py").write_text("\n".join(blocks), encoding="utf-8")
     run("session.py", folder=wine_csv)
 
@@ -158,7 +150,8 @@ def test_links_lead_to_files(name):
             assert ((ROOT / name).parent / link.partition("#")[0]).exists(), link
 
 
-def test_the_picture_in_the_readme_is_small():
-    picture = ROOT / "docs/images/before_after.png"
+@pytest.mark.parametrize("name", ["before_after.png", "report.png"])
+def test_pictures_in_the_readme_are_small(name):
+    picture = ROOT / "docs/images" / name
     assert_is_picture(picture)
     assert picture.stat().st_size < 200_000

@@ -1,6 +1,6 @@
 """More than one machine: estimators for dask arrays, and lazy predictions of any fitted model.
 
-``pip install 'vicinal[dask]'``; docs/dask.md says when it pays.  The rows stay on the workers of a
+``pip install 'vicinal[dask]'``; docs/howto/cluster.md says when it pays.  The rows stay on the workers of a
 cluster, and the results have the same bits for any number of workers.
 """
 
