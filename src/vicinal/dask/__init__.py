@@ -1,7 +1,7 @@
 """More than one machine: estimators for dask arrays, and lazy predictions of any fitted model.
 
-``pip install 'vicinal[dask]'``; docs/howto/cluster.md says when it pays.  The rows stay on the workers of a
-cluster, and the results have the same bits for any number of workers.
+It needs the extra ``dask``; docs/howto/cluster.md says when it pays.  The rows stay on the workers
+of a cluster, and the results have the same bits for any number of workers.
 """
 
 from __future__ import annotations
