@@ -59,7 +59,7 @@ class Job(NamedTuple):
 
 def n_splits(n: int) -> int:
     """How many random splits: small tables need more."""
-    return 6 if n < 300 else 4 if n < 1000 else 3 if n < 4000 else 2
+    return 4 if n < 300 else 3 if n < 1000 else 2
 
 
 def rival(method: str, task: str, seed: int) -> Any:

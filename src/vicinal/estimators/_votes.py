@@ -70,12 +70,11 @@ class Members:
     def classes(self) -> dict[str, Any]:
         """Those that learn classes."""
         low = max(1, min(self.n_classes - 1, _LOW, self.n_features))
+        weaker = {**self.batches, "alpha": self.alpha / 3}
         found = {
             "network": NCA(mapping=MLP(), **self.batches),
             "periodic": NCA(mapping="periodic", **self.batches),
-            "laplace": NCA(
-                kernel="laplace", solver="adam", **{**self.batches, "alpha": self.alpha / 10}
-            ),
+            "laplace": NCA(kernel="laplace", mapping=self._bins(), **weaker),
             "bins": NCA(mapping=self._bins(), **self.batches),
             "low-rank": NCA(low, alpha=3 * self.alpha, **self.few),
         }
