@@ -12,6 +12,7 @@ from common.checks import assert_same_bits, set_threads
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_friedman1
+from sklearn.exceptions import ConvergenceWarning
 
 import vicinal
 from vicinal import LMNN, MLKR, NCA, RCA, MetricVote, MetricVoteRegressor, make_learner
@@ -193,6 +194,27 @@ def test_time_budget_is_kept(wine):
     model = MetricVote(time_budget=0.3, random_state=0).fit(X, y)
     assert time.monotonic() - began < 5.0
     assert model.score(X_new, y_new) > 0.8
+
+
+def test_interrupt_keeps_what_was_learnt(wine, monkeypatch):
+    """Ctrl-C after all members have learnt on one fold, and before that."""
+    X, y, X_new, y_new = wine
+    for begun, kept in ((4, True), (1, False)):
+        asked = iter(range(100))
+
+        def say(words, asked=asked, begun=begun):
+            if "fold" in words and next(asked) == begun:
+                raise KeyboardInterrupt
+
+        model = clone(CLASSES)
+        monkeypatch.setattr(model, "_say", say)
+        if not kept:
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+            continue
+        with pytest.warns(ConvergenceWarning, match="was interrupted"):
+            model.fit(X, y)
+        assert model.score(X_new, y_new) > 0.9
 
 
 def test_rare_classes_are_always_learnt_from(rng):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from vicinal import _clock
@@ -220,6 +221,9 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
         with single_threaded_blas(), warnings.catch_warnings(action="ignore"):
             found = vote.run(len(members), seed, self.n_jobs, deadline)
             self._importances = fitted_importances(found.fitted, data.X, seed)
+        if found.interrupted:
+            words = "was interrupted: the maps vote that had been learnt by then."
+            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=4)
         self._map = found.fitted
         self.n_components_ = found.fitted.n_components
         self.members_ = list(members)

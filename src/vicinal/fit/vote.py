@@ -52,6 +52,7 @@ class Outcome(NamedTuple):
 
     ``scores`` (n_members,) are those of held-out rows, ``weights`` add up to one, and ``scales``
     are the chosen factors of the kernels; both are zero for a member that does not vote.
+    ``interrupted`` says that the maps are those that were learnt before Ctrl-C.
     """
 
     fitted: FittedMaps
@@ -60,6 +61,7 @@ class Outcome(NamedTuple):
     scores: Array
     weights: Array
     scales: Array
+    interrupted: bool
 
 
 def stratified_folds(codes: Array, n_folds: int, seed: int) -> list[Fold]:
@@ -189,7 +191,8 @@ class Vote:
     def run(self, n_members: int, seed: int, n_jobs: int | None, deadline: float | None) -> Outcome:
         """All members learn on two folds, and the better half of them on the others.
 
-        After the ``deadline``, on the clock of ``_clock.now``, no further fold is begun.
+        After the ``deadline``, on the clock of ``_clock.now``, no further fold is begun.  After
+        Ctrl-C the maps vote that have been learnt, if each member has one.
         """
         workers = Workers(min(jobs(n_jobs), n_members * len(self.folds)))
         alive, done, began = list(range(n_members)), 0, _clock.now()
@@ -203,7 +206,12 @@ class Vote:
             seconds = None
             if deadline is not None:
                 seconds = max(deadline - _clock.now(), 0.01) * workers.threads / len(tasks)
-            self._learn(workers, [(*task, seconds) for task in tasks])
+            try:
+                self._learn(workers, [(*task, seconds) for task in tasks])
+            except KeyboardInterrupt:
+                if not all(self._ballots[member] for member in alive):
+                    raise  # some member has no map to vote with
+                return self._count(n_members, alive, interrupted=True)
             if done < 2 <= until:
                 alive = self._better_half(alive)
             pace, done = (_clock.now() - began) / until, until
@@ -260,7 +268,7 @@ class Vote:
         best = sorted(members, key=lambda member: -self.scores(member).max())
         return sorted(best[: -(-len(members) // 2)])
 
-    def _count(self, n_members: int, alive: list[int]) -> Outcome:
+    def _count(self, n_members: int, alive: list[int], interrupted: bool = False) -> Outcome:
         """Weights and scales of the members that are left, and their maps side by side."""
         scores, scales = np.zeros(n_members), np.zeros(n_members)
         for member in range(n_members):
@@ -286,4 +294,5 @@ class Vote:
         widths = np.array([Z.shape[1] for Z in points])
         fitted = FittedMaps(parts, np.array(factors))
         together = Ballots(widths, np.array(shares), kernels)
-        return Outcome(fitted, np.hstack(points), together, scores, weights, scales)
+        Z = np.hstack(points)
+        return Outcome(fitted, Z, together, scores, weights, scales, interrupted)
