@@ -44,9 +44,10 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
         Who votes: names, and estimators of vicinal that learn a map.  "network", "periodic" and
         "bins" are :class:`NCA` with the map of that name (:class:`vicinal.maps.MLP` for the first),
         learnt on batches; "laplace" is the map of quantile bins again under the kernel of that
-        name, and "low-rank" a matrix of one dimension fewer than there are classes.  "auto" is all of them, but "periodic"
-        up to 50 columns and 150,000 entries.  An estimator with a kernel votes under it if it is
-        Laplace's, and any other under a Gaussian at a scale that suits its map.
+        name, and "low-rank" a matrix of one dimension fewer than there are classes.  "auto" is all
+        of them, but "periodic" up to 50 columns and 150,000 entries.  An estimator with a kernel
+        votes under it if it is Laplace's, and any other under a Gaussian at a scale that suits its
+        map.
     n_folds : int, default=5
         Number of stratified folds.  Classes of fewer than three rows are in no fold: all maps learn
         from them.
