@@ -75,7 +75,7 @@ _HOMES = {
     "NCA": "vicinal.estimators.nca",
     "NCARegressor": "vicinal.estimators.nca_regressor",
     "PairNCA": "vicinal.estimators.pair_nca",
-    "RCA": "vicinal.estimators.rca",
+    "RCA": "vicinal.estimators.covariance",
     "SDML": "vicinal.estimators.sdml",
     "TRUSTED_TYPES": "vicinal.storage.names",
     "make_learner": "vicinal.learner.build",
@@ -108,7 +108,7 @@ if _TYPE_CHECKING:
         torch,
     )
     from vicinal.estimators.chi2_lmnn import Chi2LMNN
-    from vicinal.estimators.covariance import Covariance
+    from vicinal.estimators.covariance import RCA, Covariance
     from vicinal.estimators.from_labels import FromLabels
     from vicinal.estimators.itml import ITML
     from vicinal.estimators.knca import KNCA
@@ -122,7 +122,6 @@ if _TYPE_CHECKING:
     from vicinal.estimators.nca import NCA
     from vicinal.estimators.nca_regressor import NCARegressor
     from vicinal.estimators.pair_nca import PairNCA
-    from vicinal.estimators.rca import RCA
     from vicinal.estimators.sdml import SDML
     from vicinal.estimators.vote import MetricVote, MetricVoteRegressor
     from vicinal.learner.build import make_learner

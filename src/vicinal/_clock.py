@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
+#: seconds on a clock that never goes back; all time limits of a fit are read off it
+now = perf_counter
 _RECENT = 20  # a pace is that of the latest pieces of work
 
 _lock = threading.RLock()
@@ -20,11 +22,6 @@ _depth = 0  # a kernel compiles its helpers, so compilations are nested
 _began = 0.0
 _total = 0.0
 _watchers: list[Callable[[], None]] = []
-
-
-def now() -> float:
-    """Seconds on a clock that never goes back; all time limits of a fit are read off it."""
-    return perf_counter()
 
 
 def compiled_seconds() -> float:

@@ -15,7 +15,7 @@ from vicinal.compat._adapter import (
     without_class,
 )
 from vicinal.core.types import Array, Seed
-from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca, rca
+from vicinal.estimators import covariance, lfda, lmnn, mlkr, nca
 from vicinal.estimators._pairs import Preprocessor
 
 _TOL = 1e-5  # of vicinal, where metric-learn leaves the tolerance to SciPy
@@ -197,7 +197,7 @@ class RCA(RowAdapter):
         inside = np.flatnonzero(chunks != -1) if chunks.ndim == 1 else np.arange(len(chunks))
         if 0 < len(inside) < len(chunks) == np.shape(X)[0]:
             X, chunks = X[inside] if hasattr(X, "shape") else np.asarray(X)[inside], chunks[inside]
-        return self._keep(rca.RCA(n_components, scaling=None).fit(X, chunks=chunks))
+        return self._keep(covariance.RCA(n_components, scaling=None).fit(X, chunks=chunks))
 
 
 class RCA_Supervised(RCA):

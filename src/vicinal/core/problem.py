@@ -109,7 +109,7 @@ class Problem:
 
     def score(self, theta: Array, queries: Array | None, penalty: bool = True) -> Evaluation:
         """The loss of some rows against the training rows, without a gradient."""
-        Z = self._points(theta)
+        Z, _ = points.forward(self.X, self.mapping, theta, self.dtype)
         if not _in_range(Z):
             return Evaluation(np.inf, None, {})
         evaluation = self.objective(

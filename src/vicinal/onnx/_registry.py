@@ -20,7 +20,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.estimators.chi2_lmnn import Chi2LMNN
-from vicinal.estimators.covariance import Covariance
+from vicinal.estimators.covariance import RCA, Covariance
 from vicinal.estimators.from_labels import FromLabels
 from vicinal.estimators.itml import ITML
 from vicinal.estimators.knca import KNCA
@@ -34,7 +34,6 @@ from vicinal.estimators.mmc import MMC
 from vicinal.estimators.nca import NCA
 from vicinal.estimators.nca_regressor import NCARegressor
 from vicinal.estimators.pair_nca import PairNCA
-from vicinal.estimators.rca import RCA
 from vicinal.estimators.sdml import SDML
 from vicinal.estimators.vote import MetricVote, MetricVoteRegressor
 from vicinal.learner.preparation import Preparation

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal.core.checks import need
 from vicinal.storage.made_up import ROWS, frame, keys_of, made_up
 from vicinal.storage.names import name_of
-from vicinal.storage.neighbors import NEIGHBORS, from_neighbors, neighbors_fields
 
 
 class _Kind(NamedTuple):
@@ -76,6 +76,20 @@ _TABLE = {"remainder", "sparse_threshold", "verbose_feature_names_out"}
 _COUNTS = ("n_samples_seen_", "n_samples_")
 _NA = ("pandas", "NA")  # pandas.NA in a file
 _CELLS = 2**23  # entries of the largest made-up table
+#: nearest neighbours of scikit-learn, made again from the rows that they keep
+_NEIGHBORS = {
+    "KNeighborsClassifier": KNeighborsClassifier,
+    "KNeighborsRegressor": KNeighborsRegressor,
+}
+_OF_NEIGHBORS = {
+    "algorithm",
+    "leaf_size",
+    "metric",
+    "n_jobs",
+    "n_neighbors",
+    "p",
+    "weights",
+}
 
 
 # To plain data
@@ -104,7 +118,7 @@ def _refusal(name: str, step: Any) -> str:
     return (
         f"Pipeline step {name!r} is a {type(step).__name__}, which a model file cannot hold: it "
         "holds estimators of vicinal, alone, in pipelines of vicinal.make_learner, or with "
-        f"{', '.join([*_PARTS, *NEIGHBORS, 'ColumnTransformer'])}. Save the estimator of vicinal "
+        f"{', '.join([*_PARTS, *_NEIGHBORS, 'ColumnTransformer'])}. Save the estimator of vicinal "
         "alone, or use joblib or skops for this pipeline."
     )
 
@@ -118,8 +132,8 @@ def _step_fields(name: str, step: Any) -> Any:
         return step
     if isinstance(step, ColumnTransformer):
         return _table_fields(name, step)
-    if type(step).__name__ in NEIGHBORS:
-        return neighbors_fields(step)
+    if type(step).__name__ in _NEIGHBORS:
+        return _neighbors_fields(step)
     part, names = _part_fields(name, step), getattr(step, "feature_names_in_", None)
     return {
         "part": part,
@@ -226,7 +240,7 @@ def _step(fields: Any) -> Any:
     if "blocks" in fields:
         return _table(fields)
     if "neighbors" in fields:
-        return from_neighbors(fields)
+        return _from_neighbors(fields)
     need(fields.keys() == {"part", "n_features_in", "feature_names_in"}, "a step of a pipeline")
     n, names = fields["n_features_in"], fields["feature_names_in"]
     need(type(n) is int and 1 <= n < 2**24, "n_features_in is out of range")
@@ -378,3 +392,47 @@ def _are_texts(made: Any, value: Any) -> bool:
     arrays = isinstance(made, np.ndarray) and isinstance(value, np.ndarray)
     objects = arrays and made.dtype == value.dtype == object and made.shape == value.shape
     return objects and all(isinstance(text, str) for text in value.ravel())
+
+
+# Nearest neighbours, both ways
+
+
+def _neighbors_fields(model: Any) -> dict[str, Any]:
+    """A fitted k-NN as plain data."""
+    check_is_fitted(model)
+    parameters = model.get_params()
+    odd = [name for name, value in parameters.items() if callable(value) or isinstance(value, dict)]
+    if odd:
+        raise TypeError(
+            f"The {odd[0]!r} parameter of {type(model).__name__} must be a name in a pipeline that "
+            f"a model file can hold. Got {parameters[odd[0]]!r} instead."
+        )
+    classes = getattr(model, "classes_", None)
+    if isinstance(classes, list):
+        raise TypeError("A model file cannot hold a KNeighborsClassifier with several outputs.")
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "neighbors": type(model).__name__,
+        "parameters": {name: parameters[name] for name in sorted(_OF_NEIGHBORS)},
+        "X": model._fit_X,
+        "y": model._y if classes is None else classes[model._y],
+        "feature_names_in": None if names is None else list(names),
+    }
+
+
+def _from_neighbors(fields: Any) -> Any:
+    """Invert `_neighbors_fields`: fit to the same rows."""
+    keys = {"neighbors", "parameters", "X", "y", "feature_names_in"}
+    need(fields.keys() == keys and fields["neighbors"] in _NEIGHBORS, "neighbours")
+    asked, names = fields["parameters"], fields["feature_names_in"]
+    need(
+        isinstance(asked, dict) and asked.keys() == _OF_NEIGHBORS,
+        "parameters of neighbours",
+    )
+    plain = all(isinstance(value, str | int | float | None) for value in asked.values())
+    need(plain and isinstance(fields["y"], np.ndarray), "parameters of neighbours")
+    model = _NEIGHBORS[fields["neighbors"]](**asked).fit(fields["X"], fields["y"])
+    if names is not None:
+        need(len(names) == model.n_features_in_, "names of columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
