@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags
 
 from vicinal import _clock
@@ -370,7 +370,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Class labels, of which only the number of classes counts: it decides how much memory
             votes of k neighbours take, and with very many classes the batches.  None stands for
-            ten classes.
+            ten classes.  Numbers do not count.
 
         Returns
         -------
@@ -383,8 +383,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         Memory is the peak, usually within a factor of two; time is rough.  LMNN and χ²-LMNN take
         less memory if there are few impostors.
         """
-        classes = None if y is None else np.unique(np.asarray(y))
-        return self._cost(Data(shaped(X), classes=classes))
+        counts = y is not None and is_classifier(self)
+        return self._cost(Data(shaped(X), classes=np.unique(np.asarray(y)) if counts else None))
 
     def _cost(self, data: Data) -> Cost:
         """The cost of a fit to rows that are not checked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,10 +23,11 @@ from vicinal._validation import (
     check_weights,
     shaped,
 )
-from vicinal.core.types import Array, Matrix, MatrixLike, Target, Weights, is_auto
+from vicinal.core.types import Array, File, Matrix, MatrixLike, Target, Weights, is_auto
 from vicinal.estimators._base import MetricLearner
 from vicinal.fit.cost import PredictionCost, prediction_cost
 from vicinal.fit.method import Data, RowNumbers, drop_weightless_rows
+from vicinal.fit.report import with_callbacks
 from vicinal.models.soft import MatchModel
 from vicinal.models.stored import StoredRows
 from vicinal.models.votes import NeighbourModel
@@ -263,6 +264,27 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
 
     def _stored_labels(self) -> Array:
         return self.classes_[self._model.labels.codes]
+
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose``, ``time_budget`` and
+            ``n_jobs`` may differ.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, resume_from=resume_from)
 
     @available_if(can_predict)
     def predict_proba(self, X: MatrixLike) -> Array:

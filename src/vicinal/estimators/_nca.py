@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
-from vicinal import densities, maps, neighborhoods, solvers, starts
-from vicinal._features import make_rows
+from vicinal import densities, neighborhoods
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
 from vicinal.core.stages import Refresh
-from vicinal.core.types import Array, Matrix, MatrixLike, Pairs, Rows, Target, Weights, is_auto
+from vicinal.core.types import Array, MatrixLike, Pairs, Weights, is_auto
 from vicinal.densities import Kernel
 from vicinal.fit.method import (
     ALPHAS,
@@ -25,9 +24,9 @@ from vicinal.fit.method import (
     Data,
     Method,
     RowNumbers,
-    collapse_warning,
     drop_weightless_rows,
     for_nonlinear_maps,
+    method_of,
     warn_single_rows,
     warn_unmatched_rows,
 )
@@ -50,29 +49,21 @@ def nca_method(estimator: BaseEstimator, data: Data) -> Method:
     """The method of an NCA with these parameters, for labels or the soft target of the data."""
     name = type(estimator).__name__
     kernel = densities.resolve(estimator.kernel, name)
-    start = starts.resolve(estimator.init, name)
-    mapping, d = maps.resolve_rank(estimator, data.n_features, start)
     neighbourhood = estimator.neighborhood
     neighbourhood = None if is_auto(neighbourhood) else neighborhoods.resolve(neighbourhood, name)
     densities.check_use(kernel, neighbourhood, estimator.objective, name)
-    method = Method(
-        name=name,
-        objective=NCALoss(estimator.objective, kernel),
-        mapping=mapping,
-        n_components=d,
-        start=starts.first_map(start, d, name),
-        features=partial(_features, estimator.scaling),
+    method = method_of(
+        estimator,
+        data,
+        NCALoss(estimator.objective, kernel),
         make_model=partial(_make_model, estimator.n_neighbors),
-        solver=solvers.LBFGS(),
         refresh=partial(_refresh, kernel),
         neighborhood=neighbourhood,
         has_trees=True,
         kernel=kernel,
-        n_starts=starts.n_starts(start),
         # Laplace's energies grow with the norm of the map, and the penalty with its square
         alphas=ALPHAS if kernel.smooth else MORE_ALPHAS,
         warn_unusable_rows=partial(warn_single_rows, data),
-        collapse_warning=collapse_warning,
     )
     method = for_nonlinear_maps(method, data.n)
     if not isinstance(data.target, SOFT):
@@ -92,10 +83,6 @@ def nca_method(estimator: BaseEstimator, data: Data) -> Method:
 def learns_beta(kernel: Kernel) -> bool:
     """Whether the background shares are learnt, between runs of the solver."""
     return kernel.background and kernel.beta in ("em", "gradient")
-
-
-def _features(scaling: str | None, X: Matrix, target: Target, train: Array | None) -> Rows:
-    return make_rows(X, scaling, target.sample_weight)
 
 
 def _make_model(n_neighbors: int | str, Z: Array, labels: Labels, objective: Any) -> NCAModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,20 +12,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from vicinal import densities, maps, neighborhoods, solvers, starts
-from vicinal._features import BENDING_SCALINGS, make_rows
+from vicinal import densities, neighborhoods
+from vicinal._features import BENDING_SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
 from vicinal.core import checks
 from vicinal.core.problem import Problem
 from vicinal.core.types import (
     Array,
+    File,
     Map,
-    Matrix,
     MatrixLike,
     Objective,
     Pairs,
-    Rows,
     Weights,
     is_auto,
 )
@@ -33,8 +32,15 @@ from vicinal.densities import Kernel
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classifier import NeighbourSearchMixin
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.cost import Cost
-from vicinal.fit.method import MORE_ALPHAS, Data, Method, drop_weightless_rows, is_collapsed
+from vicinal.fit.method import (
+    MORE_ALPHAS,
+    Data,
+    Method,
+    drop_weightless_rows,
+    is_collapsed,
+    method_of,
+)
+from vicinal.fit.report import with_callbacks
 from vicinal.models.regression import RegressionModel
 from vicinal.neighborhoods import mass_left_out
 from vicinal.neighborhoods.refresh import refresh_lists
@@ -126,6 +132,38 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         self._outputs = Outputs.of(numbers, weight, type(self).__name__)
         return Data(X, self._target(self._outputs.standardised(numbers), weight))
 
+    @with_callbacks
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: Weights = None,
+        *,
+        resume_from: File | None = None,
+    ) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; float32 stays float32.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Finite numbers; at least one output must vary.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Importance of each row, as a query and as a neighbour.  This is not the same as
+            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
+            out.
+        resume_from : path, default=None
+            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
+            and parameters must be the same; only ``verbose``, ``time_budget`` and
+            ``n_jobs`` may differ.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, sample_weight, resume_from=resume_from)
+
     def predict(self, X: MatrixLike) -> Array:
         """The numbers of some rows under the ``rule``.
 
@@ -150,46 +188,22 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         tags.target_tags.multi_output = True
         return tags
 
-    def estimate_cost(self, X: MatrixLike, y: ArrayLike | None = None) -> Cost:
-        """Estimate the memory and time of a fit to X without starting it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : ignored
-            For the sake of scikit-learn's interface.
-
-        Returns
-        -------
-        cost : Cost
-            ``memory_bytes`` beyond the input and approximate ``seconds_per_evaluation``; a fit
-            needs one to two evaluations per iteration.
-        """
-        return super().estimate_cost(X)
-
     def _method(self, data: Data) -> Method:
         name = type(self).__name__
         kernel = _kernel(self.kernel, name)
-        start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, start)
         listed, neighbourhood = self.neighborhood, None
         if not is_auto(listed):
             neighbourhood = neighborhoods.resolve(listed, name, trees=False)
         objective: Any = self._objective(kernel)
-        return Method(
-            name=name,
-            objective=objective,
-            mapping=mapping,
-            n_components=d,
-            start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
+        return method_of(
+            self,
+            data,
+            objective,
             make_model=partial(_make_model, self.n_neighbors),
-            solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, partial(_left_out, kernel)),
             neighborhood=neighbourhood,
             kernel=kernel,
             cost=objective.cost(data.target),
-            n_starts=starts.n_starts(start),
             alphas=MORE_ALPHAS,  # the loss is a share of the variance of y
             collapse_warning=_collapse_warning,
         )
@@ -229,10 +243,6 @@ def _kernel(kernel: str | Kernel, owner: str) -> Kernel:
             f"without a background. Got {kernel!r} instead."
         )
     return part
-
-
-def _features(scaling: str | None, X: Matrix, numbers: Numbers, train: Array | None) -> Rows:
-    return make_rows(X, scaling, numbers.sample_weight)
 
 
 def _make_model(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,6 @@ from vicinal.core.types import (
     Array,
     Auto,
     EvaluationSize,
-    File,
     Matrix,
     MatrixLike,
     PairCost,
@@ -55,7 +54,6 @@ from vicinal.estimators._margins import (
 )
 from vicinal.estimators._metric import HistogramMixin, chi2
 from vicinal.fit.method import Data, Method, is_collapsed
-from vicinal.fit.report import with_callbacks
 from vicinal.metrics import Chi2Index
 from vicinal.models.votes import Chi2VotingModel
 from vicinal.neighborhoods import target_neighbors
@@ -244,26 +242,6 @@ class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms, no entry negative; float32 stays float32.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        resume_from : path, default=None
-            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose`` and ``time_budget`` may differ.
-
-        Returns
-        -------
-        self : Chi2LMNN
-        """
-        return self._fit(X, y, resume_from=resume_from)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

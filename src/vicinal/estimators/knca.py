@@ -13,23 +13,19 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal import maps, neighborhoods, solvers, starts
-from vicinal._features import make_rows
+from vicinal import neighborhoods
 from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
     Array,
     Auto,
     EvaluationSize,
-    File,
     ListsName,
     Map,
     MapName,
-    Matrix,
     MatrixLike,
     PairCost,
     Pairs,
     Penalty,
-    Rows,
     Sampler,
     SamplerName,
     Scaling,
@@ -40,9 +36,8 @@ from vicinal.core.types import (
 )
 from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning
+from vicinal.fit.method import ALPHAS, Data, Method, method_of
 from vicinal.fit.plan import Plan
-from vicinal.fit.report import with_callbacks
 from vicinal.fit.stream import StreamRules, can_stream, learn_batch
 from vicinal.models.posterior import KNCAModel
 from vicinal.neighborhoods import LeftOut, Nearest, Neighborhood, sets_left_out
@@ -260,27 +255,6 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; float32 stays float32.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        resume_from : path, default=None
-            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose``, ``time_budget`` and
-            ``n_jobs`` may differ.
-
-        Returns
-        -------
-        self : KNCA
-        """
-        return self._fit(X, y, resume_from=resume_from)
-
     @available_if(partial(can_stream, _STREAM))
     def partial_fit(self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn from the next batch of a stream, as :meth:`NCA.partial_fit` does.
@@ -322,29 +296,17 @@ class KNCA(LearntMetricMixin, LabelledLearner):
 
     def _method(self, data: Data) -> Method:
         name, k = type(self).__name__, learnt_k(self)
-        start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, start)
-        return Method(
-            name=name,
-            objective=KNCALoss(k, self.vote, self.objective),
-            mapping=mapping,
-            n_components=d,
-            start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
+        return method_of(
+            self,
+            data,
+            KNCALoss(k, self.vote, self.objective),
             make_model=partial(_make_model, self.n_neighbors),
-            solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, partial(_left_out, k)),
             neighborhood=_neighbourhood(name, self.neighborhood, k),
             cost=_cost(k),
-            n_starts=starts.n_starts(start),
             alphas=ALPHAS,
             warn_unusable_rows=partial(warn_no_voters, data, name, k, self.vote),
-            collapse_warning=collapse_warning,
         )
-
-
-def _features(scaling: str | None, X: Matrix, labels: Labels, train: Array | None) -> Rows:
-    return make_rows(X, scaling)
 
 
 def _make_model(

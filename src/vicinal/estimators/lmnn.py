@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,11 +17,9 @@ from vicinal.core.problem import Problem
 from vicinal.core.types import (
     Array,
     Auto,
-    File,
     Map,
     MapName,
     Matrix,
-    MatrixLike,
     PairCost,
     Penalty,
     Rows,
@@ -49,7 +47,6 @@ from vicinal.estimators._margins import (
 )
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.method import Data, Method, is_collapsed
-from vicinal.fit.report import with_callbacks
 from vicinal.models.votes import VotingModel
 from vicinal.objectives import LMNNLoss
 from vicinal.starts import Start
@@ -284,27 +281,6 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, *, resume_from: File | None = None) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; float32 stays float32.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        resume_from : path, default=None
-            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose``, ``time_budget`` and
-            ``n_jobs`` may differ.
-
-        Returns
-        -------
-        self : LMNN
-        """
-        return self._fit(X, y, resume_from=resume_from)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

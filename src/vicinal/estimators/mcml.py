@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
-from vicinal import maps, neighborhoods, solvers, starts
-from vicinal._features import make_rows
+from vicinal import neighborhoods
 from vicinal.core.types import (
     Array,
     Auto,
@@ -19,11 +18,9 @@ from vicinal.core.types import (
     ListsName,
     Map,
     MapName,
-    Matrix,
     MatrixLike,
     Pairs,
     Penalty,
-    Rows,
     Sampler,
     SamplerName,
     Scaling,
@@ -35,7 +32,7 @@ from vicinal.core.types import (
 from vicinal.estimators import _classifier
 from vicinal.estimators._classifier import LabelledLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
-from vicinal.fit.method import ALPHAS, Data, Method, collapse_warning, warn_single_rows
+from vicinal.fit.method import ALPHAS, Data, Method, method_of, warn_single_rows
 from vicinal.fit.report import with_callbacks
 from vicinal.models.posterior import NCAModel
 from vicinal.neighborhoods import LeftOut, Neighborhood, mass_left_out
@@ -250,17 +247,11 @@ class MCML(LearntMetricMixin, LabelledLearner):
 
     def _method(self, data: Data) -> Method:
         name = type(self).__name__
-        start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, start)
-        return Method(
-            name=name,
-            objective=MCMLLoss(),
-            mapping=mapping,
-            n_components=d,
-            start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
+        return method_of(
+            self,
+            data,
+            MCMLLoss(),
             make_model=partial(_make_model, self.n_neighbors),
-            solver=solvers.LBFGS(),
             refresh=partial(refresh_lists, _left_out),
             neighborhood=(
                 None
@@ -268,15 +259,9 @@ class MCML(LearntMetricMixin, LabelledLearner):
                 else neighborhoods.resolve(self.neighborhood, name)
             ),
             has_trees=True,
-            n_starts=starts.n_starts(start),
             alphas=ALPHAS,
             warn_unusable_rows=partial(warn_single_rows, data),
-            collapse_warning=collapse_warning,
         )
-
-
-def _features(scaling: str | None, X: Matrix, labels: Labels, train: Array | None) -> Rows:
-    return make_rows(X, scaling, labels.sample_weight)
 
 
 def _make_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,23 +11,19 @@ from sklearn.model_selection import BaseCrossValidator
 
 from vicinal.core.types import (
     Auto,
-    File,
     KernelName,
     ListsName,
     Map,
     MapName,
-    MatrixLike,
     Penalty,
     Sampler,
     SamplerName,
     Scaling,
     Solver,
     SolverName,
-    Weights,
 )
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
-from vicinal.fit.report import with_callbacks
 from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MLKRLoss
 from vicinal.starts import Start
@@ -223,38 +219,6 @@ class MLKR(RegressionLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @with_callbacks
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: Weights = None,
-        *,
-        resume_from: File | None = None,
-    ) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; float32 stays float32.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers; at least one output must vary.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Importance of each row, as a query and as a neighbour.  This is not the same as
-            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
-            out.
-        resume_from : path, default=None
-            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose``, ``time_budget`` and
-            ``n_jobs`` may differ.
-
-        Returns
-        -------
-        self : MLKR
-        """
-        return self._fit(X, y, sample_weight, resume_from=resume_from)
 
     def _objective(self, kernel: Kernel) -> MLKRLoss:
         return MLKRLoss(kernel=kernel)

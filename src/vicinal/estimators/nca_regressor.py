@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,26 +17,22 @@ from vicinal._validation import check_number, check_option, warn
 from vicinal.core.types import (
     Array,
     Auto,
-    File,
     KernelName,
     ListsName,
     Map,
     MapName,
-    MatrixLike,
     Penalty,
     Sampler,
     SamplerName,
     Scaling,
     Solver,
     SolverName,
-    Weights,
     is_auto,
 )
 from vicinal.densities import Kernel
 from vicinal.estimators._regressor import RegressionLearner
 from vicinal.fit.method import Data, Method
 from vicinal.fit.plan import Plan
-from vicinal.fit.report import with_callbacks
 from vicinal.neighborhoods import Neighborhood
 from vicinal.objectives import MatchLoss
 from vicinal.starts import Start
@@ -225,38 +221,6 @@ class NCARegressor(RegressionLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @with_callbacks
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: Weights = None,
-        *,
-        resume_from: File | None = None,
-    ) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; float32 stays float32.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Finite numbers; at least one output must vary.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Importance of each row, as a query and as a neighbour.  This is not the same as
-            repeating rows: a repeated row would be its own neighbour.  Rows of weight zero are left
-            out.
-        resume_from : path, default=None
-            A file of :class:`vicinal.callbacks.Checkpoint`: complete the fit that it holds.  Rows
-            and parameters must be the same; only ``verbose``, ``time_budget`` and
-            ``n_jobs`` may differ.
-
-        Returns
-        -------
-        self : NCARegressor
-        """
-        return self._fit(X, y, sample_weight, resume_from=resume_from)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,8 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import Tags
 
-from vicinal import maps, solvers, starts
-from vicinal._features import make_rows
 from vicinal._validation import check_pair_labels, check_rows, refuse_elsewhere, warn
 from vicinal.core.types import (
     Array,
@@ -20,9 +17,7 @@ from vicinal.core.types import (
     File,
     Map,
     MapName,
-    Matrix,
     MatrixLike,
-    Rows,
     Scaling,
     Solver,
     SolverName,
@@ -32,7 +27,7 @@ from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.estimators._pairs import PairClassifierMixin, Preprocessor, check_tuples
 from vicinal.fit.cost import Cost
-from vicinal.fit.method import Data, Method, collapse_warning
+from vicinal.fit.method import Data, Method, method_of
 from vicinal.fit.report import with_callbacks
 from vicinal.models.soft import PartnerModel
 from vicinal.objectives.pair_nca import PairNCALoss
@@ -285,22 +280,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         return Data(X, target)
 
     def _method(self, data: Data) -> Method:
-        name = type(self).__name__
-        start = starts.resolve(self.init, name)
-        mapping, d = maps.resolve_rank(self, data.n_features, start)
-        return Method(
-            name=name,
-            objective=PairNCALoss(),
-            mapping=mapping,
-            n_components=d,
-            start=starts.first_map(start, d, name),
-            features=partial(_features, self.scaling),
-            make_model=_make_model,
-            solver=solvers.LBFGS(),
-            n_starts=starts.n_starts(start),
-            alphas=_ALPHAS,
-            collapse_warning=collapse_warning,
-        )
+        return method_of(self, data, PairNCALoss(), make_model=_make_model, alphas=_ALPHAS)
 
     def estimate_cost(self, X: MatrixLike, y: ArrayLike | None = None) -> Cost:
         """Estimate the memory and time of a fit to X without starting it.
@@ -342,10 +322,6 @@ def _distinct(
     if np.any(alike & (weight > 0)):
         warn(f"Pairs of two equal rows are left out: nothing is learnt from these {alike.sum()}.")
     return rows, PairWeights(len(rows), pairs[~alike], weight[~alike])
-
-
-def _features(scaling: str | None, X: Matrix, target: PairWeights, train: Array | None) -> Rows:
-    return make_rows(X, scaling)
 
 
 def _make_model(Z: Array, target: PairWeights, objective: PairNCALoss) -> PartnerModel:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from vicinal import maps, solvers
+from vicinal import maps, solvers, starts
+from vicinal._features import make_rows
 from vicinal._validation import warn
 from vicinal.core import checks
 from vicinal.core.problem import Problem
@@ -270,6 +272,33 @@ class Method:
         target = problem.target.take(problem.train)
         problem = problem.replace(objective=problem.objective.suited_to(target))
         return problem if self.find_targets is None else self.find_targets(problem)
+
+
+def method_of(estimator: BaseEstimator, data: Data, objective: Objective, **parts: Any) -> Method:
+    """The method of an estimator with ``init``, ``mapping`` and ``scaling``.
+
+    ``parts`` are its other fields.  On all rows it learns with L-BFGS, and a map to a single point
+    is reported as one that the penalty has shrunk, unless the parts have another warning.
+    """
+    name = type(estimator).__name__
+    start = starts.resolve(estimator.init, name)
+    mapping, d = maps.resolve_rank(estimator, data.n_features, start)
+    parts.setdefault("collapse_warning", collapse_warning)
+    return Method(
+        name=name,
+        objective=objective,
+        mapping=mapping,
+        n_components=d,
+        start=starts.first_map(start, d, name),
+        n_starts=starts.n_starts(start),
+        features=partial(_scaled_rows, estimator.scaling),
+        solver=solvers.LBFGS(),
+        **parts,
+    )
+
+
+def _scaled_rows(scaling: str | None, X: Matrix, target: Target, train: Array | None) -> Rows:
+    return make_rows(X, scaling, target.sample_weight)
 
 
 def for_nonlinear_maps(method: Method, n_rows: int) -> Method:
