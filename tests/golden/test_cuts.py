@@ -37,6 +37,16 @@ def test_a_cut_fit_ends_in_the_same_bits(name, tmp_path, global_random_seed):
             assert not cuts.differences(model, expected, found), (way, after)
 
 
+@needs_callbacks
+@pytest.mark.filterwarnings("ignore")
+def test_a_cut_start_goes_on_although_an_earlier_one_is_better_so_far(tmp_path):
+    expected, length, _ = cuts.whole_fit(*FITS["nca_random_starts"])
+    for after in range(1, length + 1):
+        model, was_cut = cuts.cut_fit(*FITS["nca_random_starts"], after, "callback", tmp_path)
+        found = cuts.resumed(model, was_cut, *FITS["nca_random_starts"][1:])
+        assert not cuts.differences(model, expected, found), after
+
+
 KILLED = """
 import pathlib, sys, warnings
 import numpy as np

@@ -42,6 +42,7 @@ def best_of_starts(
     record, n_starts = context.record, context.method.n_starts
     reason, seconds = None, 0.0  # for a start
     result: FitResult | None = None  # of the best run, unless an earlier fit has made it
+    cut: FitResult | None = None
     if not context.searching:
         context.reports.expect(n_starts * context.plan.max_iter)
     for number in range(record.n_starts, n_starts):
@@ -65,6 +66,7 @@ def best_of_starts(
         else:
             best = record.best
         if reason in STOPPED:
+            cut = new
             break
         if n_starts > 1:
             record.n_starts, record.best, record.collapsed = number + 1, best, None
@@ -73,6 +75,8 @@ def best_of_starts(
         result = _rebuilt(context, problem, record.best.run)
     if reason in STOPPED:
         result.reason, result.converged = reason, False
+    if cut is not None:  # a later fit completes this run, even if an earlier start was better
+        result.state, result.path = cut.state, cut.path
     return result
 
 
