@@ -4,16 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from vicinal.fit.search import (
-    Candidate,
-    FoldScore,
-    Search,
-    Stopped,
-    Trial,
-    cross_validation,
-    ranks,
-    sparing,
-)
+from vicinal.fit.search import cross_validation
+from vicinal.fit.trials import Candidate, FoldScore, Search, Stopped, Trial, ranks, sparing
 
 
 class FoldStub:

@@ -142,7 +142,8 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             data = self._check_data(X, y, sample_weight, **more)
             method = self._method(data)
             config = without_search(config, method)
-            plan = make_plan(method, config, self._size(data, method, X))
+            size = self._size(data, method, X)
+            plan = make_plan(method, config, size)
             leaves = self._state_before(plan, data, seed, resumes)
             if resumes:
                 assert past is not None
@@ -169,7 +170,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 choice = self._known_choice(problem, context, past)
                 if choice is None:
                     choice = choose(problem, context, self.n_jobs)
-                problem = self._apply_choice(choice, problem, context)
+                problem, context = self._apply_choice(choice, problem, context, size)
                 result = self._learn(problem, context, past, leaves)
                 reports.doing("computing the final loss")
                 facts = self._store_result(data, context, result, leaves)
@@ -246,14 +247,20 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self._forget("cv_results_", "_choice", "_resume")  # of another search
         return None
 
-    def _apply_choice(self, choice: Choice, problem: Problem, context: FitContext) -> Problem:
-        """The problem with "auto" replaced by what was chosen."""
-        config, how = context.config, [self.plan_.reason]
+    def _apply_choice(
+        self, choice: Choice, problem: Problem, context: FitContext, size: Size
+    ) -> tuple[Problem, FitContext]:
+        """The problem and its plan with "auto" replaced by what was chosen."""
+        if choice.noisy:
+            context = replace(
+                context, plan=make_plan(context.method, context.config, size, noisy=True)
+            )
+        config, how = context.config, [context.plan.reason]
         if config.alpha == BY_ROWS:
             how.append(f"alpha={float(problem.alpha):g} by the number of rows")
         if choice.how:
             how.append(choice.how)
-        self.plan_ = self.plan_._replace(reason="; ".join(how))
+        self.plan_ = context.plan._replace(reason="; ".join(how))
         if config.searches and not context.record.search_cut:
             key = search_key(self.get_params(deep=False), problem)
             self._choice = choice._replace(key=key)
@@ -263,7 +270,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         if is_auto(config.n_components):
             assert mapping.with_rank is not None
             mapping = mapping.with_rank(choice.d)
-        return problem.replace(mapping=mapping, alpha=choice.alpha)
+        return problem.replace(mapping=mapping, alpha=choice.alpha), context
 
     def _learn(
         self,
@@ -278,7 +285,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         """
         record = context.record
         if past is not None and past.state is not None and leaves is not None:
-            state = past.state_for(leaves)
+            state = past.state_for(leaves._replace(plan=context.plan))
             if past.continues:
                 return run(context.of(past.path), problem, None, state)
             return best_of_starts(context, problem, state)

@@ -63,6 +63,7 @@ def nca_method(estimator: BaseEstimator, data: Data) -> Method:
         kernel=kernel,
         # Laplace's energies grow with the norm of the map, and the penalty with its square
         alphas=ALPHAS if kernel.smooth else MORE_ALPHAS,
+        asks=isinstance(kernel, densities.Gaussian) and estimator.objective == "log",
         warn_unusable_rows=partial(warn_single_rows, data),
     )
     method = for_nonlinear_maps(method, data.n)
@@ -75,6 +76,7 @@ def nca_method(estimator: BaseEstimator, data: Data) -> Method:
         objective=objective,
         make_model=partial(_soft_model, estimator.n_neighbors),
         has_trees=False,
+        asks=False,
         cost=objective.cost(data.target),
         warn_unusable_rows=warn_unmatched_rows,
     )

@@ -235,6 +235,9 @@ class Method:
         Number of starts; the best result is kept.
     alphas : tuple of float
         The values that ``alpha="auto"`` tries, in this order.
+    asks : bool
+        Whether ``alpha="auto"`` is "scaled" or four times that, by the log-probabilities of rows
+        held out, unless a ``cv`` asks for a search.
     scaled_alpha : callable
         ``alpha = scaled_alpha(D, n)``: the meaning of "scaled", for D columns of variance one.
     warn_unusable_rows : callable
@@ -263,6 +266,7 @@ class Method:
     batches_keep_scale: bool = False
     n_starts: int = 1
     alphas: tuple[float, ...] = ()
+    asks: bool = False
     scaled_alpha: Callable[[int, int], float] = _per_column
     warn_unusable_rows: Callable[[Any, Any], None] = _nothing
     collapse_warning: Callable[[Array, Problem], str | None] = _nothing

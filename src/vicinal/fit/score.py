@@ -26,6 +26,7 @@ _ROWS = 1000  # most rows whose entries are exchanged
 _SECONDS = 0.1  # of one thread: so much may be spent on any fit
 _PRODUCT = 0.5  # nanoseconds for each parameter of a map that does not state its cost
 _ENTRIES = 2**22  # entries of the rows that are embedded at a time
+_LEAST_LOG = math.log(0.01)
 _EXCHANGED = 10_000  # entries that are exchanged for the importances of several maps
 
 
@@ -36,6 +37,21 @@ def scores_of(
     Z, target = problem.embed(theta), problem.target
     model = method.make_model(Z[references], target.take(references), problem.objective)
     return model.scores(Z[queries], target.between(queries, references), rule)
+
+
+def log_probabilities_of(
+    method: Method, problem: Problem, theta: Array, queries: Array, references: Array
+) -> tuple[Array, Array]:
+    """The log-probability of each query's class by the references, and whether it is the largest.
+
+    No row counts as less probable than one in a hundred, so that a few cannot decide.
+    """
+    Z, target = problem.embed(theta), problem.target
+    model: Any = method.make_model(Z[references], target.take(references), problem.objective)
+    asked: Any = target.take(queries)
+    found, codes = model.log_probabilities(Z[queries], "posterior"), asked.codes
+    right = found[np.arange(len(queries)), codes]
+    return np.maximum(right, _LEAST_LOG), (found.argmax(axis=1) == codes).astype(np.float64)
 
 
 def warn_overfit(method: Method, scores: Scores, parameters: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
-"""Choose a rank or a penalty by cross-validation before the fit, if it is "auto".
+"""Choose a rank or a penalty on held-out rows before the fit, if it is "auto".
 
-Candidates are learnt on folds, several at a time in threads, and count in their order.
+Candidates are learnt on folds, several at a time in threads, and count in their order.  A method
+that ``asks`` has a good penalty for most tables, "scaled".  Unless there is a ``cv``, one question
+finds the tables that need more of it: is four times as much clearly better for rows held out?
+benchmarks/results/defaults_accuracy.md compares the question with a search.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,14 +22,15 @@ from vicinal._validation import warn
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, is_auto
+from vicinal.engines.choose import is_small
 from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Size, evaluation_seconds
-from vicinal.fit.method import Method, alpha_unit, default_alpha, is_collapsed
-from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small
-from vicinal.fit.report import SearchStep
+from vicinal.fit.method import Method, alpha_unit, default_alpha, is_collapsed, scaled_alpha
+from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small, hold_out
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
-from vicinal.fit.score import scores_of
+from vicinal.fit.score import log_probabilities_of, scores_of
+from vicinal.fit.trials import Candidate, FoldScore, Search, Stopped, Trial, ranks
 from vicinal.fit.workers import SearchReports, Workers
 from vicinal.targets.labels import class_codes
 
@@ -40,16 +44,15 @@ _RANK_TRIALS, _ALPHA_TRIALS = 8, 4
 #: rows, folds and steps of the runs, from the whole to the least
 _LESS = ((2000, 5, 40), (2000, 3, 40), (1400, 3, 40), (1000, 3, 40), (700, 3, 30), (500, 3, 20))
 
-#: ranks tried by n_components="auto": all small ones, then in steps of a quarter
-_RANKS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 19, 24, 30)
-_PATIENCE = 3  # ranks in a row that must fail before the search ends
-_ALPHA_PATIENCE = 2  # penalties in a row that must be clearly worse
+#: the question: how many times as strong a penalty, the share of the rows held out, the steps
+_STRONGER, _HELD_OUT, _QUESTION_STEPS = 4.0, 0.5, 12
 
 
 class Choice(NamedTuple):
     """The result of a search, and how it was found.
 
-    A warm start with the same ``key`` reuses it.
+    A warm start with the same ``key`` reuses it.  ``noisy`` says that the table needs more penalty
+    than most, as with useless columns or wrong labels.
     """
 
     key: Hashable
@@ -57,6 +60,7 @@ class Choice(NamedTuple):
     alpha: float
     results: dict[str, Any]
     how: str | None = ""
+    noisy: bool = False
 
 
 class Effort(NamedTuple):
@@ -108,64 +112,102 @@ def choose(problem: Problem, fit: FitContext, n_jobs: int | None = None) -> Choi
     rows = problem.rows
     if counted:
         rows = search_rows(problem, rng_for(fit.seed, "search rows"), effort.n_rows)
-    share, unit = len(rows) / len(problem.rows), alpha_unit(problem.X)
+    share = len(rows) / len(problem.rows)
     few = problem
     if share < 1.0:
         few = problem.replace(
             X=problem.X.take(rows), target=problem.target.take(rows), train=None, held_out=None
         )
-    d, alpha = method.n_components, float(problem.alpha)
+    d, alpha, noisy = method.n_components, float(problem.alpha), False
+    asks = is_auto(config.alpha) and config.cv is None and method.asks
+    search, searched = None, []
     try:
-        search = _make_search(few, fit, effort, n_jobs)
+        if not asks or is_auto(config.n_components):
+            search = _make_search(few, fit, effort, n_jobs)
+        if search is not None and is_auto(config.n_components):
+            tried = ranks(_largest(method, problem.X.shape[1]))
+            d = tried[0]  # if there is no time for any
+            d = _best_rank(search, problem, tried)
+            searched.append(f"n_components={d} by {len(search.folds)}-fold cross-validation")
+            few, search.folds = _with_rank(few, d), [_with_rank(fold, d) for fold in search.folds]
+        if asks and (search is None or not search.reason):
+            search = _make_search(few, fit, effort._replace(n_steps=_QUESTION_STEPS), n_jobs, True)
+            noisy = _ask(search, d, scaled_alpha(method, few.X, len(few.rows)))
+            alpha = scaled_alpha(method, problem.X, len(problem.rows))
+            alpha *= _STRONGER if noisy else 1.0
+            better = "clearly better" if noisy else "not clearly better"
+            searched.append(f"alpha={alpha:.3g}: a stronger one is {better} for held-out rows")
+        elif search is not None and is_auto(config.alpha) and not search.reason:
+            found = _best_alpha(search, d, method, alpha_unit(problem.X))
+            if found is not None:
+                alpha = share * found
+                searched.append(f"alpha={alpha:.3g} by {len(search.folds)}-fold cross-validation")
     except TooFewRows:
         if is_auto(config.n_components):
             raise
         why = f"alpha={alpha:g}, since no class has three rows to choose it by"
         return Choice(None, d, alpha, {}, why)
-    searched = []
-    try:
-        if is_auto(config.n_components):
-            with_rank = problem.mapping.with_rank
-            assert with_rank is not None
-            tried = ranks(_largest(method, problem.X.shape[1]))
-            d = tried[0]
-            candidates = [
-                Candidate(
-                    {"n_components": rank, "alpha": alpha},
-                    {"mapping": with_rank(rank), "alpha": alpha},
-                )
-                for rank in tried
-            ]
-            with _quiet():
-                d = int(search.best("n_components", candidates).parameters["n_components"])
-            searched.append(f"n_components={d}")
-            search.folds = [fold.replace(mapping=with_rank(d)) for fold in search.folds]
-        if is_auto(config.alpha) and not search.reason:
-            weights = [unit * weight for weight in method.alphas]
-            candidates = [Candidate({"n_components": d, "alpha": a}, {"alpha": a}) for a in weights]
-            with _quiet():
-                chosen = search.best("alpha", candidates)
-            # a search that was stopped above the default is no evidence against the default
-            default = default_alpha(method) * unit
-            if search.trials["alpha"][-1].parameters["alpha"] <= default or not search.reason:
-                alpha = share * chosen.parameters["alpha"]
-                searched.append(f"alpha={alpha:.3g}")
-    except Stopped:
-        if search.reason == "interrupted" and not searched:
+    except Stopped as stop:
+        if str(stop) == "interrupted" and not searched:
             raise KeyboardInterrupt from None  # there is no result to keep
+    assert search is not None
     fit.reports.search_ended()
     if search.reason:
         fit.record.search_cut = True
-        found = " and ".join(searched) or "nothing"
         warn(
-            f"The search of {method.name} was stopped early. It had found {found}; the fit "
-            f"continues with n_components={d} and alpha={alpha:g}.",
+            f"The search of {method.name} was stopped early. It had found "
+            f"{' and '.join(searched) or 'nothing'}; the fit continues with n_components={d} and "
+            f"alpha={alpha:g}.",
             ConvergenceWarning,
         )
-    how = f"{' and '.join(searched)} by {len(search.folds)}-fold cross-validation"
-    if share < 1.0:
-        how += f" on {len(rows)} of {len(problem.rows)} rows"
-    return Choice(None, d, alpha, search.results(), how if searched else "")
+    how = " and ".join(searched)
+    if searched and share < 1.0:
+        how += f", on {len(rows)} of {len(problem.rows)} rows"
+    return Choice(None, d, alpha, search.results(), how, noisy)
+
+
+def _with_rank(problem: Problem, d: int) -> Problem:
+    assert problem.mapping.with_rank is not None
+    return problem.replace(mapping=problem.mapping.with_rank(d))
+
+
+def _best_rank(search: Search, problem: Problem, tried: list[int]) -> int:
+    """The rank that the folds choose."""
+    alpha, with_rank = float(problem.alpha), problem.mapping.with_rank
+    assert with_rank is not None
+    candidates = [
+        Candidate(
+            {"n_components": rank, "alpha": alpha}, {"mapping": with_rank(rank), "alpha": alpha}
+        )
+        for rank in tried
+    ]
+    with _quiet():
+        return int(search.best("n_components", candidates).parameters["n_components"])
+
+
+def _best_alpha(search: Search, d: int, method: Method, unit: float) -> float | None:
+    """The penalty that the folds choose; None if too few were tried."""
+    weights = [unit * weight for weight in method.alphas]
+    candidates = [Candidate({"n_components": d, "alpha": a}, {"alpha": a}) for a in weights]
+    with _quiet():
+        chosen = search.best("alpha", candidates)
+    # a search that was stopped above the default is no evidence against the default
+    least = search.trials["alpha"][-1].parameters["alpha"]
+    if search.reason and least > default_alpha(method) * unit:
+        return None
+    return float(chosen.parameters["alpha"])
+
+
+def _ask(search: Search, d: int, alpha: float) -> bool:
+    """Whether a penalty stronger than alpha is clearly better."""
+    heavier = float(search.folds[0].alpha) / alpha  # since a half has fewer losses
+    candidates = [
+        Candidate({"n_components": d, "alpha": a}, {"alpha": a * heavier})
+        for a in (alpha, _STRONGER * alpha)
+    ]
+    with _quiet():
+        chosen = search.best("is a stronger alpha better?", candidates)
+    return chosen.parameters["alpha"] > alpha
 
 
 def search_key(parameters: dict[str, Any], problem: Problem) -> Hashable:
@@ -181,12 +223,35 @@ def _largest(method: Method, n_features: int) -> int:
     return d if annealing is None else min(d, annealing.n_rows(1, n_features))
 
 
-def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int | None) -> Search:
+def _half(problem: Problem, method: Method, rng: np.random.RandomState) -> Problem:
+    """The problem with half of its rows held out, and the penalty "scaled" for the others."""
+    rows, strata = problem.rows, problem.target.strata
+    assert strata is not None
+    train, held_out = hold_out(strata[rows], _HELD_OUT, rng, "alpha='auto'")
+    # as heavy against the sum of the losses as for all rows
+    alpha = scaled_alpha(method, problem.X, len(rows)) * len(rows) / len(train)
+    return problem.replace(train=rows[train], held_out=rows[held_out], alpha=alpha)
+
+
+def _make_search(
+    problem: Problem, fit: FitContext, effort: Effort, n_jobs: int | None, asks: bool = False
+) -> Search:
+    """A search on folds, or on one split if it ``asks`` a question."""
     method, config = fit.method, fit.config
-    rng = rng_for(fit.seed, "search folds")
-    folds = [method.suited(f) for f in cross_validation(problem, effort.cv, rng, method.name)]
-    context, workers = fit.for_search(effort.n_steps), None
-    if (threads := min(jobs(n_jobs), len(folds))) > 1:
+    if asks:
+        folds = [_half(problem, method, rng_for(fit.seed, "question"))]
+        # NumPy's small arrays leave threads no time of their own
+        at_once = 1 if is_small(len(folds[0].rows)) else 2
+    else:
+        rng = rng_for(fit.seed, "search folds")
+        folds = cross_validation(problem, effort.cv, rng, method.name)
+        at_once = len(folds)
+    folds = [method.suited(fold) for fold in folds]
+    context, workers, start = fit.for_search(effort.n_steps), None, None
+    if asks:  # both candidates have the same start
+        with _quiet():
+            start = first_theta(context, folds[0].replace(held_out=None))
+    if (threads := min(jobs(n_jobs), at_once)) > 1:
         workers = Workers(threads)
         context = replace(context, reports=SearchReports(fit.reports, workers))
     unit, name = problem.units.loss, problem.target.score_name
@@ -197,15 +262,20 @@ def _make_search(problem: Problem, fit: FitContext, effort: Effort, n_jobs: int 
         here = context.at("fold", number)
         # the fold scores the end of the run, not each step
         learnt = fold.replace(held_out=None)
-        result = run(here, learnt, first_theta(here, learnt))
+        result = run(here, learnt, first_theta(here, learnt) if start is None else start)
         if result.reason in STOPPED:
             raise Stopped(result.reason)
         assert fold.held_out is not None
-        found = scores_of(method, fold, result.theta, fold.held_out, fold.rows, config.rule)
+        split = (method, fold, result.theta, fold.held_out, fold.rows)
+        rows = None
+        if asks:
+            rows, found = log_probabilities_of(*split)
+        else:
+            found = scores_of(*split, config.rule)
         weight = fold.target.sample_weight
         weights = None if weight is None else weight[fold.held_out]
         collapsed = is_collapsed(fold.embed(result.theta), unit)
-        return FoldScore(float(np.average(found, weights=weights)), collapsed)
+        return FoldScore(float(np.average(found, weights=weights)), collapsed, rows)
 
     def report(trial: Trial) -> None:
         values = ", ".join(f"{key}={value:g}" for key, value in trial.parameters.items())
@@ -225,201 +295,6 @@ def jobs(n_jobs: int | None) -> int:
 def _quiet() -> warnings.catch_warnings:
     """Suppress warnings about a fold, whose numbers the user never gave; the fit warns itself."""
     return warnings.catch_warnings(action="ignore")
-
-
-class Stopped(Exception):
-    """The user, a callback or the time budget has stopped the search."""
-
-
-class FoldScore(NamedTuple):
-    """The held-out score of a candidate in one fold, and whether its map has collapsed."""
-
-    score: float
-    collapsed: bool = False
-
-
-class Trial(NamedTuple):
-    """One candidate, and its held-out score in each fold.
-
-    ``useless`` means that the penalty has collapsed a map to one point, or that the most common
-    class would have been right as often.
-    """
-
-    parameters: dict[str, Any]
-    scores: Array
-    useless: bool = False
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.scores))
-
-    def behind(self, other: Trial) -> tuple[float, float]:
-        """By how much another candidate is ahead, and the standard error of this difference.
-
-        The difference is paired by fold, so variation between the folds cancels.
-        """
-        gap = other.scores - self.scores
-        error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-        return float(np.mean(gap)), float(error)
-
-
-def ranks(largest: int) -> list[int]:
-    """Ranks from 2 up to the largest."""
-    return [d for d in _RANKS if d < largest] + [largest]
-
-
-def sparing(trials: list[Trial], errors: float = 1.0) -> Trial:
-    """The simplest candidate within some standard errors of the best.
-
-    Candidates come with the simplest first: the smallest rank, the strongest penalty.  A useless
-    candidate is chosen only if there is no other.
-    """
-    trials = [trial for trial in trials if not trial.useless] or trials
-    best = max(trials, key=lambda trial: trial.mean)
-    for trial in trials:
-        gap, error = trial.behind(best)
-        if gap <= errors * error:
-            return trial
-    return best
-
-
-class Candidate(NamedTuple):
-    """Values of the parameters that are searched, and the changes of a problem that they mean."""
-
-    parameters: dict[str, float]
-    changes: dict[str, Any]
-
-
-def _ranks_fail(trials: list[Trial]) -> bool:
-    """Whether a higher rank no longer helps; [Oneata2011] section 5.3."""
-    best = int(np.argmax([trial.mean for trial in trials]))
-    return len(trials) - 1 - best >= _PATIENCE
-
-
-def _penalties_fail(trials: list[Trial]) -> bool:
-    """Whether a weaker penalty no longer helps."""
-    # continue on a plateau, where all maps may still be collapsed
-    best = max(trials, key=lambda trial: trial.mean)
-    gaps = [trial.behind(best) for trial in trials[-_ALPHA_PATIENCE:]]
-    return len(trials) > _ALPHA_PATIENCE and all(gap > error for gap, error in gaps)
-
-
-#: for each parameter: when its search ends, and the standard errors within which a simpler
-#: candidate is as good as the best
-_RULES = {"n_components": (_ranks_fail, 1.0), "alpha": (_penalties_fail, 0.5)}
-
-
-class Search:
-    """Score candidates on the folds of a problem until they no longer improve.
-
-    Candidates count in their order, and what a candidate scores does not depend on the others: so
-    the result is the same however many are learnt at once.
-
-    Parameters
-    ----------
-    folds : list of Problem
-        From `cross_validation`.
-    evaluate : callable
-        ``evaluate(fold, problem)`` learns a map on fold number ``fold`` and gives its `FoldScore`;
-        called in the threads of ``workers``.  Raises `Stopped` if learning is stopped.
-    report : callable
-        Called with each `Trial`.
-    trials : dict of lists of Trial or None, default=None
-        The finished candidates by the parameter they are candidates for: those of a fit that was
-        cut, to which this search adds its own.
-    workers : Workers or None, default=None
-        Learn several candidates at once; None: one after the other.
-    begins : callable or None, default=None
-        Called with a `SearchStep` before a candidate is learnt on a fold.
-    chance : float, default=0.0
-        The score of a map without any information.
-
-    Attributes
-    ----------
-    reason : str
-        Why the search was stopped early; empty if it was not.
-    """
-
-    def __init__(
-        self,
-        folds: list[Problem],
-        evaluate: Callable[[int, Problem], FoldScore],
-        report: Callable[[Trial], None],
-        trials: dict[str, list[Trial]] | None = None,
-        workers: Workers | None = None,
-        begins: Callable[[SearchStep], None] | None = None,
-        chance: float = 0.0,
-    ) -> None:
-        self.folds, self.evaluate, self.report = folds, evaluate, report
-        self.trials = {} if trials is None else trials
-        self.workers, self.begins, self.chance = workers, begins, chance
-        self.reason = ""
-
-    def best(self, name: str, candidates: Sequence[Candidate]) -> Trial:
-        """The simplest good candidate for a parameter; the simplest comes first.
-
-        Ranks increase and penalties decrease until this no longer helps.  Each map has a start of
-        its own, as the fit will have: a path of maps, each of which continues the last, ends at
-        lower losses and worse scores.
-
-        If the search is stopped, the finished candidates are kept; without any, `Stopped` is
-        raised.
-        """
-        (fail, errors), trials = _RULES[name], self.trials.setdefault(name, [])
-        tasks = self._tasks(name, candidates)
-        scores = None if self.workers is None else self.workers.results(self.evaluate, tasks)
-        try:
-            for candidate in candidates[len(trials) :]:  # others are those of a fit that was cut
-                if trials and fail(trials):
-                    break
-                scored = []
-                for _ in self.folds:
-                    scored.append(self.evaluate(*next(tasks)) if scores is None else next(scores))
-                trials.append(self._trial(candidate, scored))
-                self.report(trials[-1])
-        except (Stopped, KeyboardInterrupt) as stop:
-            self.reason = str(stop) or "interrupted"
-        finally:
-            if scores is not None:
-                scores.close()
-        if not trials:
-            raise Stopped(self.reason)
-        return sparing(trials, errors)
-
-    def _tasks(
-        self, name: str, candidates: Sequence[Candidate]
-    ) -> Generator[tuple[int, Problem], None, None]:
-        """The arguments of ``evaluate`` for all candidates that are not finished."""
-        trials = self.trials[name]
-        for number, candidate in list(enumerate(candidates))[len(trials) :]:
-            for fold, problem in enumerate(self.folds):
-                if self.begins is not None:
-                    top = max(trials, key=lambda trial: trial.mean, default=None)
-                    best = None if top is None else ({name: top.parameters[name]}, top.mean)
-                    trying, among = {name: candidate.parameters[name]}, (len(candidates), fold + 1)
-                    self.begins(SearchStep(trying, number + 1, *among, len(self.folds), best))
-                yield fold, problem.replace(**candidate.changes)
-
-    def _trial(self, candidate: Candidate, scored: list[FoldScore]) -> Trial:
-        scores = np.array([fold.score for fold in scored])
-        collapsed = any(fold.collapsed for fold in scored)
-        useless = bool(collapsed or np.mean(scores) <= self.chance)
-        return Trial(candidate.parameters, scores, useless)
-
-    def results(self) -> dict[str, Any]:
-        """All trials in the form of scikit-learn's ``cv_results_``, with the stage of each."""
-        trials = [trial for found in self.trials.values() for trial in found]
-        stages = [name for name, found in self.trials.items() for _ in found]
-        scores = np.array([trial.scores for trial in trials]).reshape(-1, len(self.folds))
-        mean = scores.mean(axis=1)
-        columns: dict[str, Any] = {"params": [dict(trial.parameters) for trial in trials]}
-        for name in ("n_components", "alpha"):
-            columns[f"param_{name}"] = np.array([t.parameters[name] for t in trials])
-        columns["stage"] = np.array(stages, dtype=str)
-        columns |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
-        columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
-        columns["rank_test_score"] = 1 + np.sum(mean > mean[:, None], axis=1)
-        return columns
 
 
 def stratified_folds(

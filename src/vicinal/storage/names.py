@@ -77,7 +77,8 @@ HOMES: dict[str, str] = {
     # how it was learnt, and where a fit stands
     **_listed("fit.", "fit.plan", "Plan"),
     **_listed("fit.", "fit.cost", "Cost"),
-    **_listed("fit.", "fit.search", "Choice Trial"),
+    **_listed("fit.", "fit.search", "Choice"),
+    **_listed("fit.", "fit.trials", "Trial"),
     **_listed("fit.", "fit.resume", "ResumeState"),
     **_listed("fit.", "fit.context", "EndedRun BestRun"),
     **_listed("fit.", "fit.stream", "Stream Reservoir"),
