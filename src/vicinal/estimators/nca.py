@@ -128,6 +128,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         After a subset or batches the scale of the map is searched for again on all rows, which are
         denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
         3,000 random rows otherwise; "stochastic" if these would hold fewer than two rows a class.
+        Noisy tables get batches from 3,000 rows on, see ``alpha``.
         For a nonlinear map, "auto" is batches of a quarter of the rows, from 64 to 1,024.
     neighborhood : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; objects from :mod:`vicinal.neighborhoods` take parameters.
@@ -138,14 +139,18 @@ class NCA(LearntMetricMixin, LabelledLearner):
     alpha : float, "auto" or "scaled", default="auto"
         Weight of the squared norm of the map relative to the *mean* loss, in scaled features.  It
         keeps the map from growing without limit on separable classes, and from over-fitting.
-        "auto" tries five penalties from 0.1 down to 0.001 by cross-validation (with the kernel
-        "laplace" seven, down to 0.0001), stops when two in a row are clearly worse, and takes the
-        strongest within half a standard error of the best (after choosing the rank, if that is
-        "auto" too).  It learns coarsely, from at most 2,000 rows, so that it takes a few seconds
-        or a few times the fit; ``plan_`` says what it chose.  Without a search, a stream and
+        "scaled" is 0.4 D / n, at most 0.1: stronger for many features, weaker for many rows.
+        "auto" is "scaled" for most tables, and four times that for noisy ones, with useless columns
+        or wrong labels.  It learns from half of at most 2,000 rows, twice and coarsely, and takes
+        the stronger penalty if the classes of the other half are more probable under it, by more
+        than a standard error; ``plan_`` says what it chose.  From 3,000 rows on, a noisy table is
+        learnt on batches of 1,000.  With a ``cv``, with label distributions or matches, and with
+        another kernel or objective than the default, "auto" is a search: it tries five penalties
+        from 0.1 down to 0.001 by cross-validation (with the kernel "laplace" seven, down to
+        0.0001), stops when two in a row are clearly worse, and takes the strongest within half a
+        standard error of the best.  The rank is chosen first, if that is "auto" too.  A stream and
         classes of fewer than three rows get 0.003, and a nonlinear map gets one over the number of
-        rows, between 0.0001 and 0.01.  "scaled" is 0.4 D / n, at most 0.1: stronger for many
-        features, weaker for many rows.  Penalties that are not numbers are multiplied by the mean
+        rows, between 0.0001 and 0.01.  Penalties that are not numbers are multiplied by the mean
         variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``: each by its standard
@@ -180,7 +185,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is the
         accuracy of the ``rule`` on held-out rows.  An int is a number of stratified folds that
         leave at least two rows of each class for training; None: five, or fewer if there are
-        not enough rows.  Other values are as in scikit-learn, and split all training rows, however
+        not enough rows, but for ``alpha`` only one split of two halves, see there.  Other values are as in scikit-learn, and split all training rows, however
         many there are.  Each fold uses one start and no early stopping; rows held out
         for early stopping are in no fold.
     max_iter : int or "auto", default="auto"
@@ -227,8 +232,8 @@ class NCA(LearntMetricMixin, LabelledLearner):
     alpha_ : float
         The penalty that was used.
     cv_results_ : dict of arrays
-        If a parameter was "auto": everything that was tried, in the columns of scikit-learn's
-        searches (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of
+        If a parameter was "auto": everything that was tried, and its accuracy on held-out rows, in
+        the columns of scikit-learn's searches (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of
         each candidate, "n_components" or "alpha".
     classes_ : ndarray of shape (n_classes,)
         The labels; for label distributions, the numbers of their columns, or their names if y was a
