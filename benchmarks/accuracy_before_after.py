@@ -187,7 +187,7 @@ def report_defaults(states: dict[str, str], scores: Path) -> str:
 
     found = scores_of(states, {"before": "before", "after": "after"}, scores)
     groups = {"small sets": SMALL, "made-up": tuple(MADE), "larger tables": tuple(LARGE)}
-    head = "| set | before | `alpha=\"scaled\"` | `sampling=\"full\"` | after | change | "
+    head = '| set | before | `alpha="scaled"` | `sampling="full"` | after | change | '
     lines = [f"{head}core seconds before | after |", "| --- " * 8 + "|"]
     for d in RANKS:
         for group, sets in groups.items():

@@ -63,9 +63,69 @@ def test_the_fit_is_no_worse_than_that_of_the_chosen_parameters(iris, parameters
     np.testing.assert_array_equal(model.components_, again.components_)
 
 
-def test_the_penalty_is_chosen_by_default(iris):
+def test_the_penalty_is_chosen_by_a_question(iris):
     X, y = iris
     model = NCA(random_state=0).fit(X, y)
+    scaled = NCA(alpha="scaled", random_state=0).fit(X, y)
+    assert model.alpha_ == scaled.alpha_
+    assert "a stronger one is not clearly better for held-out rows" in model.plan_.reason
+    np.testing.assert_array_equal(model.components_, scaled.components_)
+    np.testing.assert_array_equal(
+        model.cv_results_["param_alpha"], [model.alpha_, 4 * model.alpha_]
+    )
+    assert np.all(model.cv_results_["mean_test_score"] > 0.9)
+
+
+def noisy_table():
+    return make_classification(500, 60, n_informative=4, n_redundant=0, flip_y=0.3, random_state=0)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_noisy_table_gets_four_times_the_penalty(early_stopping):
+    X, y = noisy_table()
+    model = NCA(random_state=1, early_stopping=early_stopping).fit(X, y)
+    scaled = NCA(alpha="scaled", random_state=1, early_stopping=early_stopping).fit(X, y)
+    assert model.alpha_ == 4 * scaled.alpha_
+    assert "a stronger one is clearly better" in model.plan_.reason
+
+
+def test_noisy_tables_of_many_rows_are_learnt_on_batches(monkeypatch):
+    monkeypatch.setattr("vicinal.fit.plan._NOISY_FROM", 300)
+    monkeypatch.setattr("vicinal.fit.plan._NOISY_BATCH", 100)
+    X, y = noisy_table()
+    model = NCA(random_state=0, warm_start=True).fit(X, y)
+    assert model.plan_.sampling.size == 100
+    assert model.n_iter_ == model.plan_.max_iter == 300
+    assert "noisy tables learn better from small batches" in model.plan_.reason
+    first = model.components_
+    assert model.fit(X, y).plan_.sampling.size == 100  # another schedule
+    assert not np.array_equal(model.components_, first)
+    assert NCA(random_state=0, sampling="full").fit(X, y).plan_.exact
+    assert NCA(random_state=0, solver="lbfgs").fit(X, y).plan_.exact
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr("vicinal.fit.plan._NOISY_FROM", 100)
+    assert NCA(random_state=0).fit(X, y).plan_.exact
+
+
+@needs_callbacks
+@unfinished
+@pytest.mark.parametrize("after", [3, 20, 40])
+def test_an_interrupted_fit_on_batches_after_a_question_is_completed(after, monkeypatch):
+    monkeypatch.setattr("vicinal.fit.plan._NOISY_FROM", 300)
+    monkeypatch.setattr("vicinal.fit.plan._NOISY_BATCH", 100)
+    X, y = noisy_table()
+    settings = {"n_components": 2, "random_state": 0, "max_iter": 30}
+    whole = NCA(**settings).set_callbacks(InterruptOnce(0)).fit(X, y)
+    model = NCA(**settings, warm_start=True).set_callbacks(InterruptOnce(after))
+    with suppress(KeyboardInterrupt):
+        model.fit(X, y)
+    assert_same_fit(model.set_callbacks().fit(X, y), whole)
+    assert model.plan_.sampling == whole.plan_.sampling
+
+
+def test_the_penalty_is_searched_with_a_cv(iris):
+    X, y = iris
+    model = NCA(cv=5, random_state=0).fit(X, y)
     assert model.alpha_ in ALPHAS
     assert f"alpha={model.alpha_:g} by 5-fold cross-validation" in model.plan_.reason
     same = NCA(alpha=model.alpha_, random_state=0).fit(X, y)
@@ -85,10 +145,14 @@ def test_the_penalties_have_the_unit_of_the_columns(iris):
 def test_a_sample_chooses_for_many_rows(iris, monkeypatch):
     X, y = iris
     monkeypatch.setattr("vicinal.fit.search.ROWS", 60)
-    model = NCA(random_state=0).fit(X, y)
-    assert "5-fold cross-validation on 60 of 150 rows" in model.plan_.reason
+    model = NCA(cv=5, random_state=0).fit(X, y)
+    assert "5-fold cross-validation, on 60 of 150 rows" in model.plan_.reason
     # the penalty weighs as much against the sum of the losses
     assert any(model.alpha_ == pytest.approx(0.4 * alpha) for alpha in ALPHAS)
+    model.set_params(cv=None).fit(X, y)
+    assert "for held-out rows, on 60 of 150 rows" in model.plan_.reason
+    assert model.alpha_ == pytest.approx(0.4 * 4 / 150)
+    assert model.cv_results_["param_alpha"][0] == pytest.approx(0.4 * 4 / 60)
 
 
 def test_a_sample_of_many_classes_holds_whole_classes(monkeypatch):
@@ -260,7 +324,7 @@ def test_interrupt_outside_of_a_descent(monkeypatch):
         model = NCA(alpha="auto", cv=2, random_state=2, max_iter=20, tol=1e-3, n_jobs=1).fit(X, y)
     assert len(model.cv_results_["param_alpha"]) == 4
     # the default was among them, so that the best of the four is taken
-    assert f"had found alpha={model.alpha_:g};" in str(told[0].message)
+    assert f"had found alpha={model.alpha_:g} by 2-fold" in str(told[0].message)
     assert model.alpha_ in model.cv_results_["param_alpha"]
 
 
@@ -298,6 +362,9 @@ class InterruptOnce(Stop):
         ({"alpha": "auto"}, 1.0),
         ({"n_components": "auto"}, 0.5),
         ({"n_components": "auto", "alpha": "auto"}, 0.9),
+        ({"alpha": "auto", "cv": None}, 0.2),
+        ({"alpha": "auto", "cv": None}, 0.8),
+        ({"n_components": "auto", "alpha": "auto", "cv": None}, 0.98),
     ],
 )
 def test_a_fit_whose_search_was_interrupted_is_completed(searched, share):
@@ -364,10 +431,10 @@ class StopAt:
 
 @pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
 @pytest.mark.filterwarnings("ignore:NCA did not converge")
-@pytest.mark.parametrize("iteration", [30, 60, 150])
-def test_a_stopped_search_is_worth_what_it_took(iteration):
+@pytest.mark.parametrize(("cv", "iteration"), [(None, 1), (None, 10), (5, 30), (5, 60), (5, 150)])
+def test_a_stopped_search_is_worth_what_it_took(cv, iteration):
     X, y = make_rings(200, random_state=0)
-    model = NCA(2, alpha="auto", random_state=0).set_callbacks(StopAt(iteration))
+    model = NCA(2, alpha="auto", cv=cv, random_state=0).set_callbacks(StopAt(iteration))
     with pytest.warns(ConvergenceWarning, match="stopped early"):
         model.fit(X, y)
     assert model.n_iter_ == 1

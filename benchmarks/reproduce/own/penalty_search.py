@@ -152,8 +152,9 @@ def _cost(done: list[Done], names: list[str]) -> list[list[Any]]:
 def _seconds_words(done: list[Done]) -> str:
     """How much longer the searches take, in a sentence."""
     return (
-        f"A fit of `NCA(cv={FOLDS})` takes {_ratio(done, 'scaled'):.0f} times the core seconds of one with "
-        f'`alpha="scaled"`, and the grid {1 / _ratio(done, FULL):.1f} times those of `NCA(cv={FOLDS})`.'
+        f"A fit of {FITS[OWN]} takes {_ratio(done, 'scaled'):.0f} times the core seconds of one "
+        f"with {FITS['scaled']}, and the grid {1 / _ratio(done, FULL):.1f} times those of "
+        f"{FITS[OWN]}."
     )
 
 
@@ -176,7 +177,8 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             names = present(sets, done)
             if told := figure(done, OWN, fit, names):
                 says = (
-                    f"`NCA(cv={FOLDS})`, which searches a penalty, minus {words}: {len(names)} {group} sets"
+                    f"{FITS[OWN]}, which searches a penalty, minus {words}: {len(names)} {group} "
+                    "sets"
                 )
                 yield Claim(says, "answer", told)
 

@@ -185,9 +185,9 @@ class NCA(LearntMetricMixin, LabelledLearner):
         Cross-validation by which "auto" chooses ``n_components`` and ``alpha``; the score is the
         accuracy of the ``rule`` on held-out rows.  An int is a number of stratified folds that
         leave at least two rows of each class for training; None: five, or fewer if there are
-        not enough rows, but for ``alpha`` only one split of two halves, see there.  Other values are as in scikit-learn, and split all training rows, however
-        many there are.  Each fold uses one start and no early stopping; rows held out
-        for early stopping are in no fold.
+        not enough rows, but for ``alpha`` only one split of two halves, see there.  Other values
+        are as in scikit-learn, and split all training rows, however many there are.  Each fold
+        uses one start and no early stopping; rows held out for early stopping are in no fold.
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
         batches an iteration is one step; then, as with random lists of pairs, all of them are made
@@ -233,8 +233,8 @@ class NCA(LearntMetricMixin, LabelledLearner):
         The penalty that was used.
     cv_results_ : dict of arrays
         If a parameter was "auto": everything that was tried, and its accuracy on held-out rows, in
-        the columns of scikit-learn's searches (``params``, ``mean_test_score``, ``split0_test_score``, ...), and the ``stage`` of
-        each candidate, "n_components" or "alpha".
+        the columns of scikit-learn's searches (``params``, ``mean_test_score``,
+        ``split0_test_score``, ...), and the ``stage`` of each candidate, "n_components" or "alpha".
     classes_ : ndarray of shape (n_classes,)
         The labels; for label distributions, the numbers of their columns, or their names if y was a
         data frame.  Matches have no classes: after a fit to them there is neither this attribute
