@@ -46,6 +46,7 @@ def frames(values):
     return tables
 
 
+GERMAN = "Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.".split()
 DATES = "dates such as .*, used as year, month.* and days"
 TROUBLES = {
     # left out
@@ -103,6 +104,13 @@ TROUBLES = {
     "percent": (written("{:.1f} %"), "text such as '.* %' is read as numbers", "numbers"),
     "decimal commas": (list(map(german, NUMBERS)), ".* is read as numbers", "numbers"),
     "accountants' negatives": (some(written("{:.2f}"), "(12.50)"), ".* is read as num", "numbers"),
+    "a unit": (written("{:.1f} kg"), "text such as '.* kg' is read as numbers", "numbers"),
+    "a unit and decimal commas": (
+        [f"{german(value)} m²" for value in NUMBERS],
+        "text such as '.* m²' is read as numbers",
+        "numbers",
+    ),
+    "two units": (cycle("1 kg", "2 lb", "3 kg", "5 lb"), None, "categories"),
     "plain numbers as text": (written("{}"), None, "numbers"),
     "few numbers as text": (cycle("2", "4", "6"), None, "numbers"),
     "decimals of Python": ([Decimal(str(value)) for value in NUMBERS], None, "numbers"),
@@ -138,6 +146,27 @@ TROUBLES = {
         "dates",
     ),
     "dates in words": (DAYS.strftime("%B %d, %Y"), DATES, "dates"),
+    "dates in German": (
+        [f"{day.day}. {GERMAN[day.month - 1]} {day.year}" for day in DAYS],
+        DATES,
+        "dates",
+    ),
+    "dates in Spanish": (
+        cycle("3 de enero de 2021", "5 de marzo de 2022", "7 de mayo de 2022"),
+        DATES,
+        "dates",
+    ),
+    "dates with st, nd and th": (
+        cycle("March 1st, 2021", "May 2nd, 2022", "June 5th, 2022"),
+        DATES,
+        "dates",
+    ),
+    "times of a form in the web": (
+        DAYS.strftime("%Y/%m/%d 9:%M:%S AM GMT+1"),
+        DATES,
+        "dates",
+    ),
+    "weeks": (DAYS.strftime("%G-W%V"), "dates such as .*, used as", "dates"),
     "dates as whole numbers": ([int(day.strftime("%Y%m%d")) for day in DAYS], DATES, "dates"),
     "an impossible date": (
         some(DAYS.strftime("%Y-%m-%d"), "0000-00-00"),
@@ -154,6 +183,11 @@ TROUBLES = {
     "lengths of time": (list(pd.to_timedelta(NUMBERS, unit="min")), None, "numbers"),
     "lengths of Python": ([timedelta(hours=value) for value in NUMBERS], None, "numbers"),
     "lengths as text": ([f"{i % 23}:{i}:00" for i in range(N)], ".* is read as num", "numbers"),
+    "lengths in hours and minutes": (
+        [f"{i % 5}h {i}m" for i in range(N)],
+        "text such as '.*' is read as numbers",
+        "numbers",
+    ),
     "times of the day": ([time(i % 24, i) for i in range(N)], None, "numbers"),
     # types
     "nullable whole numbers": (pd.array(some(range(5, 125, 3), None), "Int64"), None, "numbers"),

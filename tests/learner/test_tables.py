@@ -122,7 +122,7 @@ ERRORS = {
     "two characters": (CSV, {"sep": ";;"}, "--sep must be one character"),
     "too many": ("a,b\n1,2\n1,2,3\n", {}, "line 3 has 3 values, but there are 2 columns"),
     "too few": ("a,b\n1,2\n\n1\n", {}, "line 4 has 1 values, but there are 2 columns"),
-    "encoding": (LATIN, {}, "not UTF-8: byte 0xe9 in line 2.*--encoding latin-1"),
+    "encoding": (LATIN[:-1] + b"\x81", {}, "not UTF-8: byte 0xe9 in line 2.*--encoding latin-1"),
 }
 
 
@@ -170,3 +170,26 @@ def test_labels_that_are_no_classes(file):
     with pytest.raises(ValueError, match=r"looks like identifiers, not classes: 60 different"):
         table([f"k{i}" for i in range(60)]).check_classes()
     table([1, 2, 1, 2]).check_classes()
+
+
+def test_files_of_windows_are_read(file):
+    with pytest.warns(UserWarning, match="not UTF-8 and is read as cp1252; --encoding says"):
+        table = read_table(
+            file("name;price;kind\nJosé;5 €;a\nAnn;7 €;b\n".encode("cp1252")), "kind"
+        )
+    assert table.X.iloc[0].tolist() == ["José", "5 €"]
+
+
+def test_titles_above_and_sources_below_are_left_out(file):
+    text = "Sales report,,\n\n# by month\nsize,colour,kind\n1,red,a\n2,blue,b\n\nSource: ours\n"
+    with pytest.warns(UserWarning, match="lines 1, 3, 8 above or below the table are left out"):
+        table = read_table(file(text), "kind")
+    assert table.X.to_dict("list") == {"size": [1, 2], "colour": ["red", "blue"]}
+    assert table.place(1) == "line 6"
+
+
+def test_codes_keep_their_zeros(file):
+    table = read_table(file("zip,n,kind\n02139,1,a\n10001,2,b\n,3,a\n"), "kind")
+    assert table.X["zip"].tolist()[:2] == ["02139", "10001"]
+    assert table.X["zip"].isna().tolist() == [False, False, True]
+    assert table.X["n"].tolist() == [1, 2, 3]

@@ -64,3 +64,27 @@ def test_trouble(case, tmp_path):
 def test_trouble_of_polars(case):
     column, note, use = POLARS[case]
     check(pl.DataFrame({"u": U, "c": column}), note, use)
+
+
+def test_identifier_by_its_name():
+    numbers = np.random.RandomState(1).choice(10**8, N, replace=False)
+    X = pd.DataFrame({"u": U, "PassengerId": numbers, "paid": numbers, "user_id": numbers % 7})
+    with pytest.warns(TableNote, match="'PassengerId': left out, an identifier by its name"):
+        model = make_learner(X, Y, "lfda")
+    assert list(model.left_out) == ["PassengerId"]
+    with pytest.raises(ColumnError, match="'PassengerId' looks like an identifier"):
+        make_learner(X, Y, "lfda", strict=True)
+
+
+def test_words_among_numbers_as_labels():
+    y = [f"${1000 + 10 * i:,}" for i in range(N)]
+    y[:3] = ["on request", "n/a", "on request"]
+    X = pd.DataFrame({"u": U})
+    with pytest.warns(TableNote, match="37 different numbers: they are predicted as numbers"):
+        model = make_learner(X, y)
+    with pytest.warns(TableNote, match="3 of 40 rows have no number as their label, such as 'on r"):
+        model.fit(X, y)
+    assert model.predict(X).dtype.kind == "f"
+    as_classes = make_learner(X, y, "rca", task="classes")
+    with pytest.warns(TableNote, match="1 of 40 rows have no label"):
+        as_classes.fit(X, y)

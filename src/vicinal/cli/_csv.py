@@ -10,16 +10,19 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 
 import pandas as pd
 
+_OF_WINDOWS = "cp1252"  # what spreadsheets write in Western Europe and America
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # first bytes of files
 _SEPARATORS = ",;\t|"
 _SAMPLE = 100  # lines that are looked at to find the separator and the header
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _SPACES, _MARGINS = re.compile(r"[ \t]+"), re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
+_CODE = re.compile(r"\s*0\d+\s*$")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+")
 #: texts that spreadsheets run as formulas, unless they are numbers
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
@@ -60,6 +63,7 @@ def read_csv(
     if sep is None and _is_spaced(text):
         text, sep = _SPACES.sub(" ", _MARGINS.sub("", text)), " "
     sep = _separator(text) if sep is None else _checked(sep)
+    text = text if sep == " " else _without_titles(text, sep, name)
     sample = _cells(text, sep, _SAMPLE)
     header = _has_header(sample) if header is None else header
     if header and len(sample) == 1:
@@ -76,7 +80,7 @@ def read_csv(
         frame = pd.read_csv(
             io.StringIO(text), sep=sep, header=0 if header else None, index_col=False,
             names=names, quotechar=quotes, na_values=list(na), decimal=_decimal(sample, sep),
-            skipinitialspace=True, low_memory=False,
+            skipinitialspace=True, low_memory=False, dtype=_codes(lines, names),
         )  # fmt: skip
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         _check_lengths(lines, name, len(names))
@@ -177,6 +181,14 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
     except LookupError:
         raise ValueError(f"--encoding: there is no encoding {encoding!r}.") from None
     except UnicodeDecodeError as error:
+        if encoding is None and b"\0" not in content:
+            with suppress(UnicodeDecodeError):
+                text = content.decode(_OF_WINDOWS)
+                warnings.warn(
+                    f"{name} is not UTF-8 and is read as {_OF_WINDOWS}; --encoding says otherwise.",
+                    stacklevel=3,
+                )
+                return text
         line = content[: error.start].count(b"\n") + 1
         raise ValueError(
             f"{name} is not {encoding or 'UTF-8'}: byte 0x{content[error.start]:02x} in line {line}"
@@ -187,6 +199,54 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
 def _cells(text: str, sep: str, n: int) -> list[list[str]]:
     """The cells of the first rows that are not empty."""
     return list(islice(filter(None, csv.reader(io.StringIO(text), delimiter=sep)), n))
+
+
+def _without_titles(text: str, sep: str, name: str) -> str:
+    """The text with empty lines in place of titles above the table and sources below it."""
+    sample = _cells(text, sep, _SAMPLE)
+    width = Counter(map(len, sample)).most_common(1)[0][0]
+
+    def is_title(cells: list[str]) -> bool:
+        some = sum(bool(cell.strip()) for cell in cells)
+        if len(cells) == width:
+            return some <= 1 and width > 2
+        return some <= 1 or cells[0].lstrip().startswith("#")
+
+    lines = text.splitlines(keepends=True)
+    first = last = 0
+    while first < len(lines) and is_title(next(csv.reader([lines[first]], delimiter=sep), [])):
+        first += 1
+    while last < min(_SAMPLE, len(lines)) and '"' not in lines[-1 - last]:
+        cells = next(csv.reader([lines[-1 - last]], delimiter=sep), [])
+        if len(cells) == width or not is_title(cells):
+            break
+        last += 1
+    end = len(lines) - last
+    below = "".join(lines[end:])
+    if below[:1].strip() or not any(map(str.isalpha, below)):  # the table is cut off
+        end = len(lines)
+    if width < 2 or first >= end:
+        return text
+    titles = [i for i in (*range(first), *range(end, len(lines))) if lines[i].strip(sep + " \r\n")]
+    if titles:
+        shown = f"line{'s' * (len(titles) > 1)} {', '.join(str(i + 1) for i in titles[:5])}"
+        warnings.warn(
+            f"{name}: {shown}{', …' if len(titles) > 5 else ''} above or below the table "
+            f"{'are' if len(titles) > 1 else 'is'} left out.",
+            stacklevel=3,
+        )
+        for i in titles:
+            lines[i] = "\n"
+    return "".join(lines)
+
+
+def _codes(lines: Lines, names: list[str]) -> dict[str, type]:
+    """The columns with values such as 02139, which are no numbers: the zero would be lost."""
+    mark = re.escape(lines.sep)
+    if re.search(rf'(?:^|{mark})\s*"?0\d+"?\s*(?:{mark}|$)', lines.text, re.MULTILINE) is None:
+        return {}
+    found = {j for _, cells in lines.rows() for j, cell in enumerate(cells) if _CODE.match(cell)}
+    return {names[j]: str for j in found if j < len(names)}
 
 
 def _is_spaced(text: str) -> bool:

@@ -20,7 +20,7 @@ from vicinal._atomic import replace_file
 from vicinal.cli._csv import Lines, csv_text, read_csv
 from vicinal.core.types import Array
 from vicinal.learner.errors import TableNote, near
-from vicinal.learner.targets import rows_without_label
+from vicinal.learner.targets import left_out_note, rows_without_label
 
 #: what readers say about files that are cut off, damaged, encrypted or of another kind
 _BROKEN = (
@@ -100,11 +100,11 @@ class Table:
         whole.insert(min(self.at, whole.shape[1]), self.label, self.y)
         return whole
 
-    def labelled(self, strict: bool) -> Table:
+    def labelled(self, strict: bool, classes: bool = False) -> Table:
         """The rows that have a label; with ``strict`` others are refused."""
         if self.y is None:
             return self
-        empty = rows_without_label(self.y)
+        empty = rows_without_label(self.y, classes)
         n, rows = int(empty.sum()), np.flatnonzero(~empty)
         if not n:
             return self
@@ -114,9 +114,7 @@ class Table:
                 ", …" if n > 5 else ""
             )
             raise ValueError(f"{where} has no value in {n} of {len(empty)} rows: {places}.")
-        warnings.warn(
-            f"{n} of {len(empty)} rows have no label and are left out.", TableNote, stacklevel=2
-        )
+        warnings.warn(left_out_note(self.y, empty), TableNote, stacklevel=2)
         y = self.y[rows]
         if y.dtype.kind == "f" and (y == np.floor(y)).all() and (abs(y) < 2**53).all():
             y = y.astype(np.int64)  # as pandas would have read them, but for the gaps

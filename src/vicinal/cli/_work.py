@@ -34,7 +34,8 @@ def read(data: str, options: dict[str, Any]) -> Table:
 
 def read_labelled(data: str, options: dict[str, Any], model: Any = None) -> Table:
     """The rows of a table that have a label, if one is named, or known to the model."""
-    return read(data, options).by_model(model).labelled(options["strict_columns"])
+    table = read(data, options).by_model(model)
+    return table.labelled(options["strict_columns"], options.get("task") == "classes")
 
 
 def no_label(table: Table) -> click.UsageError:

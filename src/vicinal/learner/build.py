@@ -19,6 +19,7 @@ from vicinal.learner.pipeline import Learner, tell
 from vicinal.learner.preparation import Settings, numbered, preparation, with_numbered_names
 from vicinal.learner.sorting import sort_columns
 from vicinal.learner.targets import (
+    as_labels,
     as_target,
     check_target,
     refuse_missing_labels,
@@ -201,7 +202,8 @@ def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[
     if task is None and y is not None and getattr(y, "ndim", 1) == 1:
         task = target_kind(y)
         if task == "numbers":
-            n = len(np.unique(as_target(y, task)[~rows_without_label(y)]))
+            kept = as_labels(y)[~rows_without_label(y)]
+            n = len(np.unique(as_target(kept, task)))
             told = f"The labels are {n} different numbers: they are predicted as numbers."
             return task, USUAL[task], [f"{told} task='classes' takes each as a class."]
     return task, USUAL[task or "classes"], []

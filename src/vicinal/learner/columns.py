@@ -83,7 +83,7 @@ class Column:
         raise ColumnError(self.name, problem, remedies, int(row), self.values[row])
 
 
-def numbers_of(column: Column, decimal: str = ".") -> Array:
+def numbers_of(column: Column, written: str = ".") -> Array:
     """The values as numbers: texts are read, and what is no finite number is NaN."""
     values = column.values
     if values.dtype.kind == "f":
@@ -91,7 +91,7 @@ def numbers_of(column: Column, decimal: str = ".") -> Array:
         return np.where(infinite, np.nan, values) if infinite.any() else values
     if values.dtype.kind in "biu":
         return values
-    known = {text: number_of(text, decimal) for text in values if isinstance(text, str)}
+    known = {text: number_of(text, written) for text in values if isinstance(text, str)}
     found = [known[value] if isinstance(value, str) else value for value in values]
     read: Array = np.array([np.nan if is_missing(v) or is_date(v) else v for v in found], float)
     return np.where(np.isinf(read), np.nan, read)

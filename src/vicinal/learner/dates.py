@@ -87,7 +87,7 @@ class DateColumns(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "origins_")
         columns, days = self._days(X, reset=False)
-        tell_unread(columns, map(np.isnan, days))
+        tell_unread(columns, map(np.isnan, days), "dates")
         return self._numbers(days)
 
     def _numbers(self, days: list[Array]) -> Array:

@@ -98,6 +98,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def number_text(value: float, digits: int = 4) -> str:
+    """A number with this many digits; a large one whole, with its thousands apart."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.{digits}g}"
+
+
 def _in_python(name: str, column: Any, value: Any) -> str:
     if name == "na":  # the table is read elsewhere
         return f"na_values=[{value!r}] where the table is read,"

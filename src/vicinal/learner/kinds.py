@@ -46,7 +46,7 @@ class Uses:
     ordinal: dict[Any, list[Any]] = field(default_factory=dict)  # with their levels in order
     dates: dict[Any, tuple[str, list[str]]] = field(default_factory=dict)  # format and parts
     text: list[Any] = field(default_factory=list)
-    decimals: dict[Any, str] = field(default_factory=dict)  # of numbers in text
+    written: dict[Any, str] = field(default_factory=dict)  # how, of numbers in text
     complete: bool = True  # whether no number is missing, and none is text
     left_out: dict[Any, str] = field(default_factory=dict)  # with the reason
     told: dict[str, list[Any]] = field(default_factory=dict)  # columns by what is said of them

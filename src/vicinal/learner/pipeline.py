@@ -13,7 +13,13 @@ from sklearn.utils import _safe_indexing
 
 from vicinal.learner.columns import n_rows
 from vicinal.learner.errors import TableNote
-from vicinal.learner.targets import as_target, label_notes, rows_without_label, target_kind
+from vicinal.learner.targets import (
+    as_target,
+    label_notes,
+    left_out_note,
+    rows_without_label,
+    target_kind,
+)
 
 
 def tell(notes: Sequence[str], stacklevel: int = 3) -> None:
@@ -140,10 +146,10 @@ class Learner(Pipeline):
         self, X: Any, y: Any, params: dict[str, Any], notes: list[str]
     ) -> tuple[Any, Any, dict[str, Any]]:
         """The rows that have a label, and what belongs to them."""
-        empty = rows_without_label(y)
+        empty = rows_without_label(y, classes=self._task() == "classes")
         if not empty.any():
             return X, y, params
-        notes.append(f"{empty.sum()} of {len(empty)} rows have no label and are left out.")
+        notes.append(left_out_note(y, empty))
         kept = np.flatnonzero(~empty)
         some = {
             name: _safe_indexing(value, kept) if _belongs(value, len(empty)) else value

@@ -142,8 +142,9 @@ def _ambiguous(uses: Uses) -> bool:
 def _numbers(scale: bool, uses: Uses, columns: list[Any]) -> Pipeline:
     """Fill gaps with the median.  All columns are filled, since gaps may come at prediction."""
     indicator = columns is uses.gaps
-    marks = [uses.decimals.get(name, ".") for name in columns]
-    read = ("read", ColumnValues(rescale=scale, decimals=marks if "," in marks else None))
+    written = [uses.written.get(name, ".") for name in columns]
+    usual = set(written) == {"."}
+    read = ("read", ColumnValues(rescale=scale, decimals=None if usual else written))
     fill = SimpleImputer(strategy="median", keep_empty_features=True, add_indicator=indicator)
     steps = [("fill", fill), *_scaler(scale)]
     # With an indicator scaled before it is filled, so that its zeros and ones stay as they are.

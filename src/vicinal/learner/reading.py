@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 #: texts that stand for a missing value, among numbers and categories
@@ -31,9 +33,13 @@ def _written(decimal: str) -> re.Pattern[str]:
 
 _WRITTEN = {decimal: _written(decimal) for decimal in _THOUSANDS}
 _LENGTH = re.compile(
-    r"(?P<sign>-?)(?:(?P<days>\d+) days?,? ?)?"
-    r"(?:(?P<hours>\d{1,3}):(?P<minutes>[0-5]?\d)(?::(?P<seconds>[0-5]?\d(?:\.\d+)?))?)?"
+    r"(?P<sign>-?)(?:(?P<days>\d+)(?: ?days?|d(?= ?\d)),? ?)?"
+    r"(?:(?P<hours>\d{1,3}):(?P<minutes>[0-5]?\d)(?::(?P<seconds>[0-5]?\d(?:\.\d+)?))?"
+    r"|(?:(?P<h>\d+) ?h)? ?(?:(?P<min>\d+) ?m(?:in)?)? ?(?:(?P<s>\d+) ?s)?)"
 )
+_UNITS = {"days": 86400, "hours": 3600, "h": 3600, "minutes": 60, "min": 60, "seconds": 1, "s": 1}
+_TAILED = re.compile(r"(?P<number>.*\d)\s?(?P<unit>[^\d\s.,][^\d]{0,11})")
+_UNIT = 0.9  # share of the texts that end in a unit
 
 
 def is_gap(value: Any, gaps: frozenset[str] = GAPS) -> bool:
@@ -41,12 +47,15 @@ def is_gap(value: Any, gaps: frozenset[str] = GAPS) -> bool:
     return isinstance(value, str) and value.strip().casefold() in gaps
 
 
-def number_of(text: str, decimal: str = ".") -> float | None:
+def number_of(text: str, written: str = ".") -> float | None:
     """The number that a text is, without signs of money and percent and groups of thousands.
 
+    ``written`` is the sign before the decimals and, if the numbers have one, their unit: ",kg".
     A length of time, such as "1:30:00" or "2 days 04:00:00", is its number of seconds.
     """
+    decimal, unit = written[0], written[1:]
     text = text.strip()
+    text = text.removesuffix(unit).rstrip() if unit else text
     found = _WRITTEN[decimal].fullmatch(text)
     if found is None:
         return _seconds(text)
@@ -57,35 +66,71 @@ def number_of(text: str, decimal: str = ".") -> float | None:
     return -float(digits) if negative else float(digits)
 
 
-def decimal_of(texts: Iterable[str]) -> str:
-    """The sign before the decimals in most of some texts: a point, unless a comma reads more."""
+def written_of(texts: Iterable[str]) -> str:
+    """How the numbers in some texts are written: the sign before the decimals, and a unit.
+
+    The sign is a point unless a comma reads more; a unit, such as "kg", is in most of the texts.
+    """
     texts = list(texts)
-    read = {mark: sum(number_of(text, mark) is not None for text in texts) for mark in ".,"}
-    return "," if read[","] > read["."] else "."
+    units: Counter[str] = Counter()
+    for text in texts:
+        tailed = _TAILED.fullmatch(text.strip())
+        if tailed and number_of(text, ".") is None and number_of(text, ",") is None:
+            units[tailed["unit"]] += 1
+    unit, often = units.most_common(1)[0] if units else ("", 0)
+    unit = unit if often >= _UNIT * len(texts) else ""
+    read = {mark: sum(number_of(text, mark + unit) is not None for text in texts) for mark in ".,"}
+    return ("," if read[","] > read["."] else ".") + unit
 
 
 def _seconds(text: str) -> float | None:
     """The seconds of a length of time; hours and minutes alone may be a time of the day."""
     found = _LENGTH.fullmatch(text)
-    if found is None or not (found["days"] or found["hours"]):
+    if found is None or not any(map(str.isdigit, text)):
         return None
-    units = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
-    seconds = sum(float(found[name] or 0) * unit for name, unit in units.items())
+    seconds = sum(float(found[name] or 0) * unit for name, unit in _UNITS.items())
     return -seconds if found["sign"] else seconds
 
 
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y",
     "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%m-%d-%y", "%d %b %Y",
-    "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%d %b %y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y",
-    "%B %d %Y", "%a, %d %b %Y", "%A, %d %B %Y", "%A, %B %d, %Y", "%a %b %d %Y", "%Y-%m", "%Y/%m",
-    "%b %Y", "%B %Y", "%b-%y",
+    "%d-%b-%Y", "%d-%b-%y", "%d %b %y", "%b %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %d %b %Y",
+    "%A, %b %d, %Y", "%a %b %d %Y", "%Y-%m", "%Y/%m", "%b %Y", "%b-%y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 #: what reads ISO 8601 in all its forms
 ISO = "ISO 8601"
-_ALSO = ("%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %Z %Y", "%a, %d %b %Y %H:%M:%S %Z")
-_ISO_DAY, _COMPACT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"(19|20)\d{6}")
+_ALSO = ("%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %Z %Y")
+_ISO_DAY = re.compile(r"\d{4}-(?:\d{2}-\d{2}|W\d{2})")
+_COMPACT = re.compile(r"(19|20)\d{6}")
+# the zone after a time of the day: "GMT+1", "UTC", "-05:00"
+_ZONE = re.compile(
+    r"(:\d\d(?:\.\d+)?(?: ?[AaPp][Mm])?)"
+    r" ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)?(?:[+-]\d{1,2}:?(?:\d\d)?)?$"
+)
+_ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|er|º|\.(?= ))")
+_WORD = re.compile(r"[^\W\d]{3,}\.?")
+#: months as texts in English, German, French, Spanish, Italian, Dutch and Portuguese name them
+_MONTHS = (
+    "jan january januar jänner jän janvier janv enero ene gennaio gen januari janeiro",
+    "feb february februar feber février févr febrero febbraio februari fevereiro fev",
+    "mar march märz mär mars marzo maart mrt março",
+    "apr april avril avr abril abr aprile",
+    "may mai mayo maggio mag mei maio",
+    "jun june juni juin junio giugno giu junho",
+    "jul july juli juillet juil julio luglio lug julho",
+    "aug august août agosto ago augustus",
+    "sep september sept septembre septiembre settembre setembro",
+    "oct october oktober okt octobre octubre ottobre ott outubro out",
+    "nov november novembre noviembre novembro",
+    "dec december dezember dez décembre déc diciembre dic dicembre dezembro",
+)
+_ENGLISH = {
+    name: datetime(2000, month, 1).strftime("%b")
+    for month, names in enumerate(_MONTHS, 1)
+    for name in names.split()
+}
 _FIRST, _TRIED = 5, 50  # texts that a format is tried with before it is tried with all
 _MOST = 0.9  # share of the texts that are dates in a column of dates
 
@@ -124,12 +169,23 @@ def _share(texts: list[str], fmt: str) -> float:
 
 def date_of(text: str, fmt: str) -> datetime | None:
     """The date that a text is in a format; the time of a zone as a clock there shows it."""
-    text = text.strip()
+    text = _plain(text)
     if fmt.startswith("%Y%m%d") and not _COMPACT.match(text):  # other numbers of some digits
         return None
     try:
         if fmt == ISO:
             return datetime.fromisoformat(text).replace(tzinfo=None)
-        return datetime.strptime(text, fmt).replace(tzinfo=None)
+        return datetime.strptime(text, fmt.replace("%B", "%b")).replace(tzinfo=None)
     except ValueError:
         return None
+
+
+@lru_cache(4096)  # formats are tried one after the other
+def _plain(text: str) -> str:
+    """A date without a zone and the ending of "1st"; a month by the first letters of its name."""
+    text = _ZONE.sub(r"\1", text.strip())
+    known = [word for word in _WORD.findall(text) if word.rstrip(".").casefold() in _ENGLISH]
+    if known:
+        text = text.replace(" de ", " ")
+        text = text.replace(known[0], _ENGLISH[known[0].rstrip(".").casefold()])
+    return _ORDINAL.sub(r"\1", text)

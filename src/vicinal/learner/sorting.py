@@ -20,9 +20,9 @@ from vicinal.learner.reading import (
     date_format,
     date_of,
     day_could_be_month,
-    decimal_of,
     is_gap,
     number_of,
+    written_of,
 )
 
 _FEW = 20  # so many different strings are categories, however few rows there are
@@ -33,6 +33,9 @@ _AT_LEAST = 20  # rows from which on row numbers and copies are told from chance
 _COUNTS = 0.95  # share of the rows with one more than the row before
 _YEARS = 1500, 2100  # whole numbers between these may be years
 _GAPS = 0.01, 5  # share and number of missing values from which on a column says where they are
+_ID = re.compile(
+    r"(?:^|[\W_])(?:id|ID|Id)(?:$|[\W_])|(?<=[a-z])I[dD]$"
+)  # as in "user_id", "PassengerId"
 _CODE = re.compile(r"0\d+")  # digits that are no number
 
 _DROP = ("drop", "to leave it out")
@@ -53,7 +56,7 @@ class _Column(NamedTuple):
     column: Column
     use: str
     values: Array
-    more: Any = None  # the levels, the format and parts, or the decimal sign
+    more: Any = None  # the levels, the format and parts, or how numbers are written
 
 
 def sort_columns(columns: list[Column], wishes: Wishes, named: bool, strict: bool = False) -> Uses:
@@ -94,8 +97,8 @@ class _Sorting:
             uses.complete &= not gaps.any() and numbers is column.values
             often = gaps.mean() >= _GAPS[0] and gaps.sum() >= _GAPS[1]
             (uses.gaps if often else uses.numbers).append(name)
-            if read.more == ",":
-                uses.decimals[name] = ","
+            if read.more != ".":
+                uses.written[name] = read.more
         elif read.use in ("ordinal", "date"):
             (uses.ordinal if read.use == "ordinal" else uses.dates)[name] = read.more
         else:
@@ -148,15 +151,15 @@ class _Sorting:
         texts = [value for value in values if isinstance(value, str)]
         distinct = set(map(text_of, values))
         n_read = len(values) - len(texts)
-        decimal = decimal_of(set(texts))
-        known = {text: number_of(text, decimal) is not None for text in set(texts)}
+        written = written_of(set(texts))
+        known = {text: number_of(text, written) is not None for text in set(texts)}
         n_read += sum(known[text] for text in texts)
         codes = any(map(_CODE.fullmatch, set(texts)))
         many = sum(known.get(text, True) for text in distinct) > _FEW
         if not codes and (n_read == len(values) or (2 * n_read > len(values) and many)):
             if n_read == len(values) and self._are_compact_dates(column):
                 return self._date(column)
-            return self._number(given, column, decimal)
+            return self._number(given, column, written)
         fmt = date_format(distinct)
         if fmt is not None:
             return self._date(column)
@@ -183,15 +186,15 @@ class _Sorting:
         return self._leave_out(column, f"an identifier, {counted}", problem, remedies)
 
     def _number(
-        self, given: Column, column: Column, decimal: str = ".", wished: bool = False
+        self, given: Column, column: Column, written: str = ".", wished: bool = False
     ) -> _Column | None:
         """A column as numbers; what is none in it is missing."""
         name = given.name
         if wished and given.values.dtype == object:
-            decimal = decimal_of({value for value in given.present if isinstance(value, str)})
-        numbers = numbers_of(given, decimal)
+            written = written_of({value for value in given.present if isinstance(value, str)})
+        numbers = numbers_of(given, written)
         if column.values.dtype == object:
-            self._tell_words(given, numbers, decimal, wished)
+            self._tell_words(given, numbers, wished)
         elif given.values.dtype.kind == "f" and np.isinf(given.present).any():
             infinite, advice = (
                 np.isinf(given.present),
@@ -205,11 +208,14 @@ class _Sorting:
             return self._leave_out(given, "no values", "has no number in any row", [_DROP])
         if self.named and not wished and column.storage != "bool" and _counts_rows(present):
             return self._leave_out(given, "row numbers", "looks like row numbers", [_DROP, _KEEP])
+        if self.named and not wished and _is_id(name, present):
+            reason = "an identifier by its name, with as many values as rows"
+            return self._leave_out(given, reason, "looks like an identifier", [_DROP, _KEEP])
         if self.named and not wished and _counts_in_groups(present):
             self.uses.tell(name, "counts up from row to row, as a number within a group does")
-        return _Column(given, "number", numbers, decimal)
+        return _Column(given, "number", numbers, written)
 
-    def _tell_words(self, given: Column, numbers: Array, decimal: str, wished: bool) -> None:
+    def _tell_words(self, given: Column, numbers: Array, wished: bool) -> None:
         """Tell which texts are read as numbers, and which are not."""
         at = ~given.missing
         values, empty = given.values[at], np.isnan(numbers[at])
@@ -378,6 +384,13 @@ def _counts_rows(values: Array) -> bool:
     if not 0 <= low or high - low + 1 > n / _DENSE or _YEARS[0] <= low <= high <= _YEARS[1]:
         return False
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == n
+
+
+def _is_id(name: Any, values: Array) -> bool:
+    """Whether whole numbers that all differ are in a column that calls itself an identifier."""
+    if len(values) < _AT_LEAST or not isinstance(name, str) or not _ID.search(name):
+        return False
+    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
 
 
 def _counts_in_groups(values: Array) -> bool:

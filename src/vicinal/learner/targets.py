@@ -10,7 +10,8 @@ from sklearn.utils import _safe_indexing
 
 from vicinal.core.types import Array
 from vicinal.learner.columns import as_array, is_missing, n_rows
-from vicinal.learner.reading import LABEL_GAPS, decimal_of, is_gap, number_of
+from vicinal.learner.errors import shown
+from vicinal.learner.reading import LABEL_GAPS, is_gap, number_of, written_of
 
 _MANY = 20  # so many different whole numbers may be classes
 _COMMON = 0.8  # share of the rows from which on the most frequent class is worth a note
@@ -72,10 +73,10 @@ def as_target(y: Any, task: str, force: bool = False) -> Array:
 
 def _numbers(values: list[Any]) -> list[float] | None:
     """The numbers that values are, or None if one of them is none."""
-    decimal = decimal_of(value for value in values if isinstance(value, str))
+    written = written_of(value for value in values if isinstance(value, str))
     found = []
     for value in values:
-        number = number_of(value, decimal) if isinstance(value, str) else _float(value)
+        number = number_of(value, written) if isinstance(value, str) else _float(value)
         if number is None:
             return None
         found.append(number)
@@ -89,22 +90,42 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def rows_without_label(y: Any) -> Array:
-    """Which rows have no label: a missing value, or a text that stands for one, such as "?"."""
+def rows_without_label(y: Any, classes: bool = False) -> Array:
+    """Which rows have no label: a missing value, or a text that stands for one, such as "?".
+
+    Words are missing, too, if most labels and more than 20 different ones are numbers, unless all
+    are known to be ``classes``.
+    """
     if sp.issparse(y) or getattr(y, "ndim", 1) != 1:
         return np.zeros(n_rows(y), dtype=bool)
-    values = y.to_list() if hasattr(y, "to_list") else as_array(y)
-    empty = [is_missing(value) or is_gap(value, LABEL_GAPS) for value in values]
-    return np.array(empty, dtype=bool)
+    values = list(y.to_list() if hasattr(y, "to_list") else as_array(y))
+    empty = np.array([is_missing(v) or is_gap(v, LABEL_GAPS) for v in values], dtype=bool)
+    texts = {v for v, gone in zip(values, empty, strict=True) if isinstance(v, str) and not gone}
+    if classes or not texts:
+        return empty
+    written = written_of(texts)
+    words = {text for text in texts if number_of(text, written) is None}
+    wrong = np.array([isinstance(value, str) and value in words for value in values], dtype=bool)
+    right = ~(empty | wrong)
+    n_different = len({value for value, is_right in zip(values, right, strict=True) if is_right})
+    return empty | wrong if n_different > _MANY and 2 * right.sum() > (~empty).sum() else empty
 
 
-def with_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """The rows that have a label."""
-    empty = rows_without_label(y)
+def left_out_note(y: Any, empty: Array) -> str:
+    """What is said of the rows without a label."""
+    gone = [y_i for y_i, out in zip(as_labels(y), empty, strict=True) if out]
+    words = [value for value in gone if not (is_missing(value) or is_gap(value, LABEL_GAPS))]
+    which = f"no number as their label, such as {shown(words[0])}," if words else "no label"
+    return f"{len(gone)} of {len(empty)} rows have {which} and are left out."
+
+
+def with_labels(X: Any, y: Any, classes: bool = False) -> tuple[Any, Any, list[str]]:
+    """The rows that have a label, and a note if there are others."""
+    empty = rows_without_label(y, classes)
     if not empty.any():
-        return X, y
+        return X, y, []
     kept = np.flatnonzero(~empty)
-    return _safe_indexing(X, kept), _safe_indexing(y, kept)
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), [left_out_note(y, empty)]
 
 
 def label_notes(y: Array) -> list[str]:

@@ -53,7 +53,8 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Divide columns of numbers of extreme size by a power of two, which changes no digit, so that
         a scaler after this step can square them.
     decimals : sequence of str, default=None
-        The sign before the decimals of numbers in text, "." or ",", for each column; None: a point.
+        How numbers in text are written in each column: the sign before the decimals, "." or ",",
+        and after it a unit, as in ",kg"; None: a point everywhere, and no unit.
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         values, columns = self._values(X, reset=False)
         if self.kind == "numbers":
-            tell_unread(columns, np.isnan(values.T))
+            tell_unread(columns, np.isnan(values.T), "numbers")
         return self._in_units(values)
 
     def _in_units(self, values: Array) -> Array:
@@ -132,8 +133,8 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = X if is_frame(X) else as_array(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         columns = read_columns(X)
-        marks = "." * len(columns) if self.decimals is None else self.decimals
-        values = [self._read(*both) for both in zip(columns, marks, strict=True)]
+        written = "." * len(columns) if self.decimals is None else self.decimals
+        values = [self._read(*both) for both in zip(columns, written, strict=True)]
         if self.kind == "numbers":
             # NumPy's own array of the table has its order in memory, on which the last bits of an
             # estimator depend.  Other types than those of the columns: NumPy reads it differently.
@@ -143,9 +144,9 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 return whole, columns
         return np.stack(values).T, columns
 
-    def _read(self, column: Column, decimal: str) -> Array:
+    def _read(self, column: Column, written: str) -> Array:
         if self.kind == "numbers":
-            return numbers_of(column, decimal)
+            return numbers_of(column, written)
         column = column if self.kind == "objects" else column.without_gaps()
         values, change = column.filled(self.missing), _CHANGES[self.kind]
         if change is not None:
@@ -154,11 +155,11 @@ class ColumnValues(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return values
 
 
-def tell_unread(columns: Iterable[Column], empty: Iterable[Array]) -> None:
+def tell_unread(columns: Iterable[Column], empty: Iterable[Array], kind: str) -> None:
     """Warn of values that were read as missing, but are no texts that stand for a missing one."""
     for column, gone in zip(columns, empty, strict=True):
         if column.values.dtype.kind == "O":
             wrong = [v for v in column.values[gone] if not (is_missing(v) or is_gap(v))]
             if wrong:
-                told = f"Column {column.name!r}: {shown(wrong[0])} is read as missing."
-                warnings.warn(told, TableNote, stacklevel=4)
+                told = f"{shown(wrong[0])} among its {kind} is read as missing."
+                warnings.warn(f"Column {column.name!r}: {told}", TableNote, stacklevel=4)

@@ -17,7 +17,13 @@ from vicinal._validation import check_number, check_option, parameters_of
 from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
 from vicinal.learner.methods import METHODS, USUAL
-from vicinal.learner.targets import as_labels, check_target, target_kind, with_labels
+from vicinal.learner.targets import (
+    as_labels,
+    as_target,
+    check_target,
+    target_kind,
+    with_labels,
+)
 from vicinal.model_selection._baselines import MOST_ROWS, usual_rivals
 from vicinal.model_selection._comparison import Comparison, MethodScores
 from vicinal.model_selection._rivals import Fold, Rival, make_rival
@@ -124,8 +130,7 @@ def compare_methods(
     True
     """
     check_target(y, n_rows(X))
-    n_given = n_rows(X)
-    X, y = with_labels(X, y)
+    X, y, notes = with_labels(X, y, classes=target == "classes")
     y = as_labels(y)
     given = parameters_of(
         "compare_methods", cv=cv, repeats=repeats, n_neighbors=n_neighbors, target=target,
@@ -144,6 +149,7 @@ def compare_methods(
         )
     methods = None if methods is None else list(methods)
     kind = target or _kind_of(y, methods or ())
+    y = as_target(y, kind) if kind == "numbers" else y
     if kind == "classes" and len(np.unique(y)) < 2:
         raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
@@ -152,9 +158,6 @@ def compare_methods(
     seed = random_state
     if not isinstance(random_state, Integral):
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-    notes: list[str] = []
-    if len(y) < n_given:
-        notes.append(f"{n_given - len(y)} of {n_given} rows have no label and are left out.")
     rivals = [
         make_rival(
             method, X, y, kind, n_neighbors, n_components=n_components, random_state=seed,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.core.types import Array
+from vicinal.learner.errors import number_text
 
 CLEAR = 2.0  # standard errors that a clear difference exceeds
 _UNEVEN = 2.0  # the largest class has more than this many times the rows of the smallest
@@ -255,6 +256,8 @@ class Comparison:
         unit = 100.0 if self.score_name == "accuracy" else 1.0
         digits, what = (1, " points") if unit == 100.0 else (3, "")
         by = f"{unit * abs(one.difference):.{digits}f} ± {unit * one.difference_error:.{digits}f}"
+        if one.difference == 0.0:
+            return f"{name}: no difference from the best rival, {self.best_rival}."
         if one.verdict == "level":
             return (
                 f"{name}: no clear difference from the best rival, {self.best_rival}: {by}{what} "
@@ -287,7 +290,7 @@ def _measure(one: MethodScores, name: str) -> str:
     if name not in one.measures:
         return ""
     mean = one.measures[name][0]
-    return f"{mean:.4g}" if name == "mean absolute error" else f"{mean:.3f}"
+    return number_text(mean) if name == "mean absolute error" else f"{mean:.3f}"
 
 
 def _shown(mean: float | None, error: float | None, sign: str = "") -> str:

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from vicinal.learner.columns import Column, is_frame, is_missing, numbers_of, read_columns
 from vicinal.learner.preparation import columns_used
-from vicinal.learner.reading import decimal_of
+from vicinal.learner.reading import written_of
 
 _DTYPES = {
     TensorProto.FLOAT: np.float32,
@@ -96,5 +96,5 @@ def _values(column: Column, dtype: Any) -> Any:
         values = ["" if is_missing(value) else str(value) for value in column.values]
     elif values.dtype.kind == "O":
         texts = {value for value in values if isinstance(value, str)}
-        values = numbers_of(column, decimal_of(texts))
+        values = numbers_of(column, written_of(texts))
     return np.array(values, dtype=dtype).reshape(-1, 1)

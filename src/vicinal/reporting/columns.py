@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal.core.types import Array
+from vicinal.learner.errors import number_text
 from vicinal.plotting._fitted import readable
 from vicinal.reporting.contents import Metric, Table
 from vicinal.reporting.spaces import Scaling
@@ -166,6 +167,6 @@ def _cell(value: Any) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float | np.floating):
-        return f"{value:.5g}"
+        return number_text(float(value), 5)
     text = str(value)
     return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"

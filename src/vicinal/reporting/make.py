@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from vicinal._atomic import replace_file
 from vicinal.learner.columns import n_rows
-from vicinal.learner.targets import as_target, rows_without_label
+from vicinal.learner.targets import as_target, left_out_note, rows_without_label
 from vicinal.reporting.build import build
 from vicinal.reporting.contents import Contents
 from vicinal.reporting.model import model_of
@@ -222,13 +222,13 @@ def _with_labels(X: Any, y: Any, images: Any) -> tuple[Any, Any, Any, list[str]]
     if y is None or getattr(y, "ndim", 1) != 1 or n_rows(y) != n_rows(X):
         return X, y, images, []
     n = n_rows(y)
-    kept = np.flatnonzero(~rows_without_label(y))
+    empty = rows_without_label(y)
+    kept = np.flatnonzero(~empty)
     if len(kept) in (0, n):
         return X, y, images, []
     if np.ndim(images) > 2 and len(images) == n:
         images = np.asarray(images)[kept]
-    told = f"{n - len(kept)} of {n} rows have no label and are left out."
-    return _safe_indexing(X, kept), _safe_indexing(y, kept), images, [told]
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), images, [left_out_note(y, empty)]
 
 
 def _as_learnt(part: Part, kind: str) -> Part:

@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vicinal.core.types import Array
 from vicinal.estimators._pairs import TupleLearnerMixin
+from vicinal.learner.errors import number_text
 from vicinal.learner.preparation import options_of
 from vicinal.model_selection._baselines import BASELINES, usual_rivals
 from vicinal.model_selection._compare import compete, make_folds
@@ -314,7 +315,10 @@ def _mistakes(
         assert held.values is not None
         worst = np.argsort(-np.abs(held.values - truth.astype(np.float64)), kind="stable")
         chosen = worst[:_MISTAKES]
-        texts = [(f"{float(truth[i]):.5g}", f"{held.values[i]:.5g}", np.nan) for i in chosen]
+        texts = [
+            (number_text(float(truth[i]), 5), number_text(held.values[i], 5), np.nan)
+            for i in chosen
+        ]
         note = "The rows whose predictions are farthest off."
     else:
         assert held.codes is not None

@@ -19,6 +19,7 @@ _FEW_CLASSES = 4  # that the first sentence names
 
 def title_of(points: Points, target: str, source: str) -> str:
     """What is learnt from what, as a title."""
+    target = _quoted(target)
     columns = f"{_columns(points)} of {source}" if source else _columns(points)
     if points.kind == "numbers":
         return f"Predicting {target or 'a number'} from {columns}"
@@ -54,6 +55,11 @@ def sentences_of(
     return told
 
 
+def _quoted(target: str) -> str:
+    """The name of the label, in quotes if it has several words."""
+    return f"“{' '.join(target.split())}”" if " " in target else target
+
+
 def _n_columns(points: Points) -> int:
     """The columns of the table that the model uses."""
     used = columns_used(points.fitted.model)
@@ -67,6 +73,7 @@ def _columns(points: Points) -> str:
 
 def _about(points: Points, target: str, source: str) -> str:
     """Label, file, rows and columns."""
+    target = _quoted(target)
     n_train, n_held_out = points.counts
     columns = f"{_columns(points)} of {source}" if source else _columns(points)
     rows = f"{n_train:,} rows were learnt from"

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from vicinal.learner.errors import number_text
 from vicinal.reporting.contents import (
     Confusion,
     Contents,
@@ -190,7 +191,7 @@ def _further(score: Score, key: str) -> str:
 def _measure(value: float, key: str) -> str:
     if "accuracy" in key:
         return f"{100 * value:.1f} %"
-    return f"{value:.4g}" if "error" in key else f"{value:.3f}"
+    return number_text(value) if "error" in key else f"{value:.3f}"
 
 
 def _confusion(confusion: Confusion | None) -> str:
@@ -312,6 +313,7 @@ def _mistakes(mistakes: Mistakes | None) -> str:
     table = element(
         "table", caption, element("thead", head), element("tbody", *lines), class_="plain-table"
     )
+    table = element("div", table, class_="scroll")
     title = "The most surely wrong rows" if sure else "The rows that are farthest off"
     return element("div", element("h3", title), table, class_="mistakes")
 
@@ -344,8 +346,8 @@ def _columns(contents: Contents) -> str:
 
 def _left_out(contents: Contents) -> str:
     """The columns that are not used and why, and what else was done with the table."""
-    notes = element("ul", *(element("li", escape(text)) for text in contents.table_notes))
-    inside = notes if contents.table_notes else ""
+    told = [note for note in contents.table_notes if ": left out, " not in note]
+    inside = element("ul", *(element("li", escape(note)) for note in told)) if told else ""
     if contents.left_out:
         inside = _named_table("Left out, and why", contents.left_out) + inside
     if not inside:
@@ -490,7 +492,7 @@ def _ends(lines: list[_charts.Curve], form: str) -> str:
         finite = [value for value in y if math.isfinite(value)]
         if finite:
             texts.append(f"{name}: from {form.format(finite[0])} to {form.format(finite[-1])}")
-    return _title("; ".join(texts)) + "." if texts else ""
+    return _title("; ".join(texts)).replace("%", " %") + "." if texts else ""
 
 
 # The model ----------------------------------------------------------------------------------------
