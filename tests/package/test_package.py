@@ -54,6 +54,13 @@ def test_import_is_light():
     assert not loaded & (HEAVY | OPTIONAL)
 
 
+def test_a_small_fit_loads_no_compiler():
+    rows = [[0, 0], [1, 1], [0, 1], [5, 5], [4, 5], [5, 4]]
+    loaded = modules_loaded_by(f"import vicinal; vicinal.NCA(2).fit({rows}, [0, 0, 0, 1, 1, 1])")
+    assert "sklearn" in loaded
+    assert not loaded & {"llvmlite", "numba"}
+
+
 def test_every_name_loads_without_optional_packages():
     hide = (
         "class Hide:\n"

@@ -121,32 +121,11 @@ class NCARegressor(RegressionLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
-    n_components_ : int
-        Rank of the map.
-    alpha_ : float
-        The penalty that was used.
     width_ : float
         The width that was used, in the units of ``width``.
-    cv_results_ : dict of arrays
-        If a parameter was "auto": everything that was tried.
-    n_iter_ : int
-        Iterations of the last ``fit``, at least 1.
-    loss_ : float
-        The loss of the training rows at the learnt map, penalty included.
-    plan_ : Plan
-        What was chosen for the fit, its cost, and the reason.
-    rounds_ : dict of lists
-        One entry for each refresh of the lists.
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric, for any map.
-    history_ : dict of lists
-        What was recorded in each iteration.
-    n_neighbors_ : int
-        Number of neighbours of ``rule="knn"``, once it is known.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X had string names.
+    n_components_, alpha_, cv_results_, n_iter_, loss_, plan_, rounds_, feature_importances_, \
+            history_, n_neighbors_, n_features_in_, feature_names_in_
+        As in :class:`MLKR`.
 
     References
     ----------

@@ -112,35 +112,15 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map; ``transform(X) = X @ components_.T``.  Nonlinear maps have none.
-    n_components_ : int
-        Rank of the map.
-    alpha_ : float
-        The penalty that was used.
     threshold_ : float
         The largest distance of pairs that ``predict`` calls similar: the one of highest accuracy
         on the training pairs.  It exists if these had labels of both kinds, or after
         ``set_threshold`` or ``calibrate_threshold``.
     classes_ : ndarray of shape (2,)
         -1 and 1.
-    cv_results_ : dict of arrays
-        If a parameter was "auto": everything that was tried.
-    n_iter_ : int
-        Iterations of the last ``fit``, at least 1.
-    loss_ : float
-        The loss at the learnt map, penalty included.
-    plan_ : Plan
-        The chosen ``solver`` and ``max_iter``, the ``cost`` of an evaluation, and the ``reason``.
-    history_ : dict of lists
-        ``iteration``, ``loss``, ``grad_norm``, ``validation_score`` (NaN), ``seconds``,
-        ``n_evaluations``, ``share_of_pairs`` (share of pairs computed one by one).
-    rounds_ : dict of lists
-        Empty: nothing is refreshed during the fit.
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the metric, for any map.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X had string names.
+    n_components_, alpha_, cv_results_, n_iter_, loss_, plan_, history_, rounds_, \
+            feature_importances_, n_features_in_, feature_names_in_
+        As in :class:`NCA`; ``rounds_`` is empty.
 
     See Also
     --------

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from vicinal._threads import n_threads, run
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
-from vicinal.kernels import nca_lists, sets
 from vicinal.neighborhoods.parts import reference_rows
 from vicinal.targets.labels import class_codes
 
@@ -58,6 +57,8 @@ def mass_left_out(
     -------
     LeftOut
     """
+    from vicinal.kernels import nca_lists
+
     kernel = Gaussian() if kernel is None else kernel
     references = reference_rows(references, len(Z)).astype(np.int32)
     rows = _sample(len(Z), n_queries, random_state)
@@ -117,6 +118,8 @@ def _log2_sets(
     points: Array, indices: Array, first: Array, last: Array, rows: Array, allowed: Array, k: int
 ) -> Array:
     """log2 of the total weight of all sets of k, for lists from ``first`` to ``last``."""
+    from vicinal.kernels import sets
+
     out = np.empty(len(rows))
     threads = n_threads()
     longest = int((last - first).max(initial=0))
@@ -149,6 +152,8 @@ def _log2_row_sums(
     P: Array, d: int, indices: Array, first: Array, last: Array, rows: Array, kernel: Kernel
 ) -> Array:
     """log2 of the kernel sums over own and other classes, for lists from ``first`` to ``last``."""
+    from vicinal.kernels import nca_lists
+
     near, sums = np.empty((2, len(rows)), P.dtype), np.empty((2, len(rows)), P.dtype)
     longest = int((last - first).max(initial=0))
     threads = n_threads()

@@ -14,7 +14,6 @@ from vicinal import _search
 from vicinal._threads import block_edges, n_threads, run
 from vicinal._validation import check_bool, check_number, check_option, warn
 from vicinal.core.types import Array, Pairs
-from vicinal.kernels import neighbours
 from vicinal.targets.labels import class_codes
 
 SEARCHED = 16_384  # rows searched at a time: 26 MB of distances and indices for m = 100
@@ -98,6 +97,8 @@ class Nearest:
         -------
         Pairs
         """
+        from vicinal.kernels import neighbours
+
         references, codes = reference_rows(references, len(Z)), class_codes(codes, len(Z))
         m = _length(self, references)
         n, width = len(Z), m + int(self.own)
@@ -142,6 +143,8 @@ def _append_own(
     Z: Array, codes: Array, references: Array, own: int, n_own: Array, lists: Array, counts: Array
 ) -> None:
     """Append the nearest rows of the same class to lists that hold fewer than ``own`` of them."""
+    from vicinal.kernels import neighbours
+
     rows = np.flatnonzero(n_own < own)
     by_class = rows[np.argsort(codes[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[by_class], prepend=-1))
@@ -207,6 +210,8 @@ class RandomPairs:
         Only the number of rows of Z matters.  ``random_state`` is an int, a
         :class:`numpy.random.RandomState` or None.
         """
+        from vicinal.kernels import neighbours
+
         n = len(Z)
         references, codes = reference_rows(references, n), class_codes(codes, n)
         m = _length(self, references)

@@ -26,7 +26,6 @@ import numpy as np
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core.points import centre_of, extent
 from vicinal.core.types import Array
-from vicinal.kernels import lmnn as kernels
 
 _ROWS, _COLUMNS = 64, 2048  # size of a tile of inner products: 512 KB, fits a second-level cache
 KEPT = 2**24  # most pairs kept: 64 MB
@@ -158,6 +157,8 @@ class _Search:
 
         ``later``: list each pair once, at its earlier row.
         """
+        from vicinal.kernels import lmnn as kernels
+
         needing, listed, codes, _ = self.rows
         root_bound, bound = self._bounds()
         norms, bounds = self._listed(self.norm), self._listed(bound)
@@ -186,6 +187,8 @@ class _Search:
 
     def lists(self, most: int) -> ImpostorLists | None:
         """The lists of all rows, or None if they would hold more than ``most`` pairs."""
+        from vicinal.kernels import lmnn as kernels
+
         needing, listed, _, mutual = self.rows
         later = self.rows.both_ways
         both_ways = later or mutual
@@ -287,6 +290,8 @@ class _Snapshot(NamedTuple):
 
     def moved_from(self, other: _Snapshot) -> float:
         """The largest movement of any row; inf if the two cannot be compared."""
+        from vicinal.kernels import lmnn as kernels
+
         alike = self.Z.shape == other.Z.shape and self.Z.dtype == other.Z.dtype
         if not (alike and self.chi2 == other.chi2 and self.rows.same_as(other.rows)):
             return np.inf
