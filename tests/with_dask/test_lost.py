@@ -141,9 +141,10 @@ class KillsAt(Callback):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_lost_scheduler_is_named_and_the_fit_resumes_elsewhere(mortal, tmp_path):
+@pytest.mark.parametrize("way", ["pairs", "batches"])
+def test_a_lost_scheduler_is_named_and_the_fit_resumes_elsewhere(mortal, tmp_path, way):
     path = tmp_path / "fit.vic"
-    settings = {"alpha": 1e-3, "random_state": 0, "sampling": "full", "max_iter": 8}
+    settings = {"alpha": 1e-3, "random_state": 0, **SETTINGS[way], "max_iter": 8}
     mortal.wait_for_workers(1)
     whole = vicinal.dask.NCA(2, client=mortal, **settings).fit(lazy(X, BLOCKS), y)
     with own_cluster() as (address, scheduler):

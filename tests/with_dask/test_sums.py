@@ -144,6 +144,22 @@ def test_scatter_of_blocks(client):
             np.testing.assert_allclose(b, a, atol=1e-12)
 
 
+def test_the_next_batches_are_fetched_ahead(client):
+    """Those that nobody asks for, because a run has ended, make room for others."""
+    X, _ = rows(2000)
+    there = make_rows(BlockTable.of(lazy(X), Cluster(client, "NCA")), "standard")
+    here = make_rows(X, "standard")
+    batches = [np.arange(start, 2000, 7) for start in range(6)]
+    for first in (0, 3):
+        there.expect(batches[first : first + 3])
+        kept = [there._fetched[batch.tobytes()] for batch in batches[first : first + 3]]
+        assert len(there._fetched) == 3
+        found = there.take(batches[first])
+        assert kept[0].done()
+        wanted = here.take(batches[first]).matmul(np.eye(12))
+        np.testing.assert_allclose(found.matmul(np.eye(12)), wanted, atol=1e-12)
+
+
 FOUR = (300, 700, 100, 900)
 
 

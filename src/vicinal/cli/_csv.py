@@ -29,6 +29,10 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 
 
+class NoRows(ValueError):
+    """A table without rows."""
+
+
 @dataclass(frozen=True)
 class Lines:
     """Where the rows of a text file are: a row may take several lines, and lines may be empty."""
@@ -59,7 +63,7 @@ def read_csv(
     """The table as a data frame, and where its rows are; if safe, texts as `csv_text` got them."""
     text = _decoded(content, name, encoding)
     if not text.strip():
-        raise ValueError(f"{name} is empty.")
+        raise NoRows(f"{name} is empty.")
     if sep is None and _is_spaced(text):
         text, sep = _SPACES.sub(" ", _MARGINS.sub("", text)), " "
     sep = _separator(text) if sep is None else _checked(sep)
@@ -67,7 +71,7 @@ def read_csv(
     sample = _cells(text, sep, _SAMPLE)
     header = _has_header(sample) if header is None else header
     if header and len(sample) == 1:
-        raise ValueError(f"{name} has a header and no rows.")
+        raise NoRows(f"{name} has a header and no rows.")
     names = sample[0] if header else [f"c{j + 1}" for j in range(len(sample[0]))]
     if safe:  # names alone: the values are texts only once the table has been read
         names, na = [_unguarded(part) for part in names], [*na, *map(_guarded, na)]

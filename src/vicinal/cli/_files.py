@@ -19,6 +19,8 @@ from vicinal.learner.errors import near
 
 _START = 2**16  # bytes from which the kind of a file is told
 _TEXT_TABLES = (".csv", ".tsv", ".tab")
+#: the suffixes of tables
+TABLES = (*_TEXT_TABLES, ".parquet", ".pq", ".npz")
 
 
 class _Kind(NamedTuple):
@@ -77,7 +79,7 @@ _KINDS = {
     ),
     "page": _Kind("an HTML page", (".html", ".htm"), _is_page),
     "picture": _Kind("a picture of this kind", (".png", ".svg", ".pdf"), _is_picture),
-    "table": _Kind("a table of this kind", (*_TEXT_TABLES, ".parquet", ".pq", ".npz"), _is_table),
+    "table": _Kind("a table of this kind", TABLES, _is_table),
 }
 _TABLE = _KINDS["table"]
 
@@ -100,17 +102,19 @@ class File(click.Path):
         What the command reads from it, a name in `_ABSENT`.
     continues : str, default=None
         The parameter that may name the same file: the command reads it, and writes a later state.
+    folders : bool, default=False
+        Whether it may be a folder of tables; what the command writes is a folder then, too.
     path_type : type, default=Path
     """
 
     def __init__(
         self, writes: str | None = None, *, reads: str = "table", continues: str | None = None,
-        path_type: Any = Path,
+        folders: bool = False, path_type: Any = Path,
     ) -> None:  # fmt: skip
         super().__init__(readable=False, path_type=path_type)
         self.name = "file"
         self.kind = None if writes is None else _KINDS[writes]
-        self.reads, self.continues = reads, continues
+        self.reads, self.continues, self.folders = reads, continues, folders
 
     def path(self, value: Any) -> Path | None:
         """The file that a value names, if any."""
@@ -123,6 +127,8 @@ class File(click.Path):
     def check_readable(self, path: Path) -> None:
         """Refuse a path that cannot be read as what the command needs."""
         if path.is_dir():
+            if self.folders:
+                return
             raise Failure(f"{path} is a folder. Name a file.")
         if self.reads == "table" and path.suffix == ".vic":
             raise Failure(
@@ -195,6 +201,9 @@ def check(context: click.Context, *, all_exist: bool = True) -> None:
     places = _places(context, all_exist)
     reads = [place for place in places if place.kind is None]
     writes = [place for place in places if place.kind is not None]
+    for folder in (place for place in reads if place.path.is_dir()):
+        _check_folder(context, folder, next((place for place in writes), None))
+        return
     for place in writes:
         _check_writable(place, place.kind)
     outputs = [*writes, *_stream("standard output", ">", 1, _TABLE)]
@@ -251,6 +260,27 @@ def _stream(words: str, option: str, number: int, kind: _Kind | None = None) -> 
         return []
     is_file = stat.S_ISREG(status.st_mode)
     return [_Place(words, option, Path("-"), status, kind)] if is_file else []
+
+
+def _check_folder(context: click.Context, read: _Place, write: _Place | None) -> None:
+    """Refuse a place where the results for a folder of tables cannot be written."""
+    if write is None:
+        free = shlex.quote(f"{read.path.absolute().name}-result")
+        raise Failure(f"{read.words} is a folder. Name one for the results: -o {free}.")
+    path = Path(os.path.realpath(write.path))
+    inside = Path(os.path.realpath(read.path))
+    if path == inside or path in inside.parents or inside in path.parents:
+        raise Failure(f"{write.words}: it must be apart from the folder {read.path}.")
+    if write.status is None:
+        if not path.parent.is_dir():
+            raise Failure(f"{write.words}: the folder {path.parent} does not exist.")
+    elif not path.is_dir():
+        raise Failure(f"{write.words}: this is a file. {read.words} is a folder: name a folder.")
+    elif any(path.iterdir()) and not context.obj.force:
+        raise Failure(
+            f"{write.words}: this folder is not empty. Name another one, or use --force to replace "
+            "files in it that have the names of tables of DATA."
+        )
 
 
 def _check_writable(place: _Place, kind: _Kind) -> None:

@@ -207,6 +207,7 @@ def command(examples: str, sections: dict[str, str] | None = None) -> Callable[[
 
 
 DATA_FILE, MODEL_FILE = File(path_type=str), File(reads="model")
+DATA_FILES = File(path_type=str, folders=True)
 
 LABEL = option(
     "Table", "--label", str,
@@ -296,6 +297,11 @@ PROGRESS = option(
 FORCE = option(
     "Output", "--force", bool, "Replace an existing file even if it is of another kind, such as "
     "notes by a model.", **_set("force", True),
+)  # fmt: skip
+
+SCHEDULER = option(
+    "Limits", "--scheduler", str, "Let the workers of this dask cluster read and write the files "
+    "of a folder, which they must see under the same path.", metavar="ADDRESS",
 )  # fmt: skip
 
 OUTPUT_TABLE = add_options(

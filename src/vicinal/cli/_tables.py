@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from vicinal._atomic import replace_file
-from vicinal.cli._csv import Lines, csv_text, read_csv
+from vicinal.cli._csv import Lines, NoRows, csv_text, read_csv
 from vicinal.core.types import Array
 from vicinal.learner.errors import TableNote, near
 from vicinal.learner.targets import left_out_note, rows_without_label
@@ -27,7 +27,7 @@ _BROKEN = (
     EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError, zipfile.BadZipFile,
     zlib.error,
 )  # fmt: skip
-_PARQUET = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
 _MANY = 50  # so many classes are believed, however few rows there are
 
 
@@ -76,7 +76,7 @@ class Table:
         name = getattr(model, "target_name_", None)
         if self.y is not None or name not in self.X.columns:
             return self
-        return _with_label(self.X, name, self.name, self.lines)
+        return with_label(self.X, name, self.name, self.lines)
 
     @property
     def n_different(self) -> int:
@@ -174,19 +174,19 @@ def read_table(
     name = "standard input" if str(source) == "-" else str(source)
     content = _content(source)
     if not content:
-        raise ValueError(f"{name} is empty.")
+        raise NoRows(f"{name} is empty.")
     suffix = Path(source).suffix.lower()
     if suffix == ".npz" or content[:4] == b"PK\x03\x04":
         return _from_npz(content, name, label)
-    if suffix in _PARQUET or content[:4] == b"PAR1":
-        return _with_label(_from_parquet(content, name), label, name)
+    if suffix in PARQUET or content[:4] == b"PAR1":
+        return with_label(_from_parquet(content, name), label, name)
     try:
         frame, lines = read_csv(
             content, name, sep=sep, na=na, header=header, encoding=encoding, safe=safe
         )
     except csv.Error as error:
         raise ValueError(f"{name} cannot be read as a table: {error}.") from error
-    return _with_label(frame, label, name, lines)
+    return with_label(frame, label, name, lines)
 
 
 def _content(source: str | Path) -> bytes:
@@ -204,11 +204,15 @@ def _from_parquet(content: bytes, name: str) -> pd.DataFrame:
         ) from None
     except _BROKEN as error:
         raise ValueError(f"{name} cannot be read as Parquet: {error}") from error
-    # An index with a name is a column that pandas has put aside; one without is a row number.
-    frame = frame.reset_index(drop=all(name is None for name in frame.index.names))
+    frame = without_index(frame)
     if not len(frame):
-        raise ValueError(f"{name} has no rows.")
+        raise NoRows(f"{name} has no rows.")
     return frame
+
+
+def without_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with row numbers: an index with a name is a column that pandas has put aside."""
+    return frame.reset_index(drop=all(name is None for name in frame.index.names))
 
 
 def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
@@ -236,7 +240,7 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     key = "y" if label is None and "y" in arrays else label
     target = arrays.get(str(key))
     if key is None or target is None:
-        return _with_label(frame, label, name)
+        return with_label(frame, label, name)
     if target.shape != (len(X),):
         raise ValueError(f"{name}: {key} must have shape ({len(X)},). It has {target.shape}.")
     codes = arrays.get("class_names", np.array([]))
@@ -245,9 +249,10 @@ def _from_npz(content: bytes, name: str, label: str | int | None) -> Table:
     return Table(frame, target, str(key), name, at=X.shape[1])
 
 
-def _with_label(
+def with_label(
     frame: pd.DataFrame, label: str | int | None, name: str, lines: Lines | None = None
 ) -> Table:
+    """The table of a data frame, with one of its columns as the label."""
     frame.columns = [str(column) for column in frame.columns]
     if label is None:
         return Table(frame, None, None, name, lines)
@@ -293,7 +298,7 @@ def write_table(target: str | Path, frame: pd.DataFrame, *, safe: bool = True) -
         sys.stdout.writelines(io.StringIO(csv_text(frame, ",", safe)))
     elif suffix == ".npz":
         replace_file(Path(target), lambda file: _write_npz(file, frame))
-    elif suffix in _PARQUET:
+    elif suffix in PARQUET:
         replace_file(Path(target), lambda file: frame.to_parquet(file, index=False))
     else:
         text = csv_text(frame, "\t" if suffix in (".tsv", ".tab") else ",", safe).encode()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -313,10 +313,43 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
+class Tally(NamedTuple):
+    """What the score of predictions is computed from, so that parts of a table can be added.
+
+    ``spread`` is the sum of the squared differences of the true numbers from their mean, and
+    ``squares`` and ``absolutes`` are those of the predictions from the true numbers.
+    """
+
+    n: int
+    correct: int
+    numbers: bool = False
+    mean: float = 0.0
+    spread: float = 0.0
+    squares: float = 0.0
+    absolutes: float = 0.0
+
+    def plus(self, other: Tally) -> Tally:
+        """The tally of both."""
+        n, apart = self.n + other.n, other.mean - self.mean
+        return Tally(
+            n, self.correct + other.correct, self.numbers, self.mean + apart * other.n / n,
+            self.spread + other.spread + apart**2 * self.n * other.n / n,
+            self.squares + other.squares, self.absolutes + other.absolutes,
+        )  # fmt: skip
+
+    def scores(self) -> dict[str, float]:
+        """The accuracy, or R² and the mean absolute error."""
+        if not self.numbers:
+            return {"accuracy": self.correct / self.n}
+        # as scikit-learn: of numbers that do not vary, 1 for perfect predictions and 0 for others
+        share = self.squares / self.spread if self.spread else float(self.squares > 0)
+        return {"r2": 1.0 - share, "mean_absolute_error": self.absolutes / self.n}
+
+
 def predicted(
     model: Any, table: Table, proba: bool, keep: Sequence[str] | None
-) -> tuple[Any, dict[str, float]]:
-    """Predictions as a data frame, and their scores if the truth is known."""
+) -> tuple[Any, Tally | None]:
+    """Predictions as a data frame, and their tally if the truth is known."""
     import pandas as pd
 
     with spoken_columns(table):
@@ -327,26 +360,29 @@ def predicted(
             shares = model.predict_proba(X)
             for name, share in zip(model.classes_, shares.T, strict=True):
                 frame[f"p({name})"] = share
-    scores = {} if table.y is None else _scores(table.y, guesses, hasattr(model, "classes_"))
-    return _beside(table, keep, frame), scores
+    tally = None if table.y is None else _tally(table.y, guesses, hasattr(model, "classes_"))
+    return _beside(table, keep, frame), tally
 
 
-def _scores(y: Any, guesses: Any, classes: bool) -> dict[str, float]:
-    """The scores of the rows whose truth is known."""
-    from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
+def _tally(y: Any, guesses: Any, classes: bool) -> Tally | None:
+    """The tally of the rows whose truth is known; None if there are none."""
+    import numpy as np
 
     from vicinal.learner.targets import as_target, rows_without_label
 
     known = ~rows_without_label(y)
     if not known.any():
-        return {}
+        return None
     truth, guesses = as_target(y[known], "classes" if classes else "numbers"), guesses[known]
-    if not classes:
-        error = float(mean_absolute_error(truth, guesses))
-        return {"r2": float(r2_score(truth, guesses)), "mean_absolute_error": error}
-    if (truth.dtype.kind in "OU") != (guesses.dtype.kind in "OU"):
-        truth, guesses = truth.astype(str), guesses.astype(str)
-    return {"accuracy": float(accuracy_score(truth, guesses))}
+    if classes:
+        if (truth.dtype.kind in "OU") != (guesses.dtype.kind in "OU"):
+            truth, guesses = truth.astype(str), guesses.astype(str)
+        return Tally(len(truth), int(np.sum(truth == guesses)))
+    truth = truth.astype(np.float64)
+    mean, error = float(truth.mean()), guesses - truth
+    spread = float(np.sum((truth - mean) ** 2))
+    squares, absolutes = float(error @ error), float(np.sum(np.abs(error)))
+    return Tally(len(truth), 0, True, mean, spread, squares, absolutes)
 
 
 def _beside(table: Table, keep: Sequence[str] | None, frame: Any) -> Any:

@@ -19,20 +19,30 @@ _SEEN = 0.1  # share of the rows from which on a score of rows that were learnt 
 @_options.command("""
 vicinal transform model.vic new.csv > embedded.csv
 vicinal transform model.vic new.parquet --keep id,species -o embedded.parquet
+vicinal transform model.vic parts --keep id -o embedded
 cat new.csv | vicinal transform model.vic - | head
 """)
 @click.argument("model", type=_options.MODEL_FILE)
-@click.argument("data", type=_options.DATA_FILE, default="-")
+@click.argument("data", type=_options.DATA_FILES, default="-")
 @_options.FORMAT
+@_options.SCHEDULER
 @_options.KEEP
 @_options.OUTPUT_TABLE
-def transform(console: Console, model: Path, data: str, output: str, **options: Any) -> None:
+def transform(
+    console: Console, model: Path, data: str, output: str, scheduler: str | None, **options: Any
+) -> None:
     """Map the rows of DATA by a MODEL file: one column for each dimension.
 
     In this space the Euclidean distance is the learnt one. Columns are found by name; others, such
-    as the label, are left out. Without DATA, standard input is read.
+    as the label, are left out. Without DATA, standard input is read. If DATA is a folder of tables,
+    -o names a folder, which gets a table for each.
     """
     learner = _work.load_model(model)
+    if Path(data).is_dir():
+        _of_folder(console, learner, data, output, "transform", options["keep"], False, scheduler,
+                   options)  # fmt: skip
+        return
+    _refuse_scheduler(scheduler)
     table = _work.read(data, options)
     with _work.spoken_columns(table):
         Z = learner.transform(_work.known_columns(learner, table))
@@ -46,12 +56,13 @@ vicinal predict model.vic new.csv --proba --keep id,name -o predicted.parquet
 vicinal predict model.vic test.csv --label species
 """)
 @click.argument("model", type=_options.MODEL_FILE)
-@click.argument("data", type=_options.DATA_FILE, default="-")
+@click.argument("data", type=_options.DATA_FILES, default="-")
 @option(
     "Table", "--label", str, "The column with the truth, if it is known: the accuracy, or R² for "
     "numbers, is shown.", metavar="COLUMN",
 )  # fmt: skip
 @_options.FORMAT
+@_options.SCHEDULER
 @option("Output", "--proba", bool, "Add a column with the probability of each class.")
 @option(
     "Output", "--keep", str, "Write only these columns of DATA beside the prediction. May be "
@@ -61,12 +72,13 @@ vicinal predict model.vic test.csv --label species
 @_options.OUTPUT_TABLE
 def predict(
     console: Console, model: Path, data: str, proba: bool, output: str, only_prediction: bool,
-    **options: Any,
+    scheduler: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Predict the class, or the number, of each row of DATA by a MODEL file.
 
     Writes DATA with a further column 'prediction'. Without DATA, standard input is read. If DATA
-    holds the rows that the model learnt from, the score says little, and a note says so.
+    is a folder of tables, -o names a folder, which gets a table for each. If DATA holds the rows
+    that the model learnt from, the score says little, and a note says so.
     """
     if only_prediction and options["keep"]:
         raise click.UsageError("--only-prediction and --keep contradict each other.")
@@ -78,21 +90,54 @@ def predict(
                 f"{model}: {name} has no {method}. Learn by nca, knca, lmnn or mcml to predict "
                 "classes, or by mlkr or nca-regressor to predict numbers."
             )
-    table = _work.read(data, options)
     keep = [] if only_prediction else options["keep"] or None
-    frame, scores = _work.predicted(learner, table, proba, keep)
-    facts: dict[str, Any] = {"n_rows": len(frame)} if scores else {}
-    if scores:
+    if Path(data).is_dir():
+        _of_folder(console, learner, data, output, "predict", keep, proba, scheduler, options)
+        return
+    _refuse_scheduler(scheduler)
+    table = _work.read(data, options)
+    frame, tally = _work.predicted(learner, table, proba, keep)
+    facts: dict[str, Any] = {}
+    if tally is not None:
         with _work.spoken_columns(table):
-            facts["seen"] = seen = _neighbours.share_learnt(learner, table)
-        if seen >= _SEEN:
-            console.note(
-                f"{'All' if seen == 1 else f'{seen:.0%}'} of these rows are equal to rows that the "
-                "model has learnt from, so that this score says little about new rows. Use "
-                "`vicinal evaluate`."
-            )
-        console.say(", ".join(f"{name}: {value:.4g}" for name, value in scores.items()))
-    _work.write(console, frame, output, data, options["safe_cells"], {**scores, **facts})
+            seen = _neighbours.share_learnt(learner, table)
+        facts = {**_scores(console, tally, seen), "n_rows": len(frame), "seen": seen}
+    _work.write(console, frame, output, data, options["safe_cells"], facts)
+
+
+def _scores(console: Console, tally: _work.Tally, seen: float) -> dict[str, float]:
+    """Say how good predictions are, and whether that counts."""
+    if seen >= _SEEN:
+        console.note(
+            f"{'All' if seen == 1 else f'{seen:.0%}'} of these rows are equal to rows that the "
+            "model has learnt from, so that this score says little about new rows. Use "
+            "`vicinal evaluate`."
+        )
+    scores = tally.scores()
+    console.say(", ".join(f"{name}: {value:.4g}" for name, value in scores.items()))
+    return scores
+
+
+def _refuse_scheduler(scheduler: str | None) -> None:
+    if scheduler is not None:
+        raise click.UsageError("--scheduler is for a folder of tables. DATA is one table.")
+
+
+def _of_folder(
+    console: Console, learner: Any, data: str, output: str, method: str,
+    keep: list[str] | None, proba: bool, scheduler: str | None, options: dict[str, Any],
+) -> None:  # fmt: skip
+    """Write a folder with the result for each table of a folder."""
+    from vicinal.cli import _parts
+
+    job = _parts.Job(method, keep, proba, options)
+    done, n_files = _parts.run(console, learner, data, output, job, scheduler)
+    facts: dict[str, Any] = {"data": data, "n_rows": done.n_rows, "n_files": n_files}
+    if done.tally is not None:
+        seen = done.seen / done.n_rows
+        facts |= {**_scores(console, done.tally, seen), "seen": seen}
+    files = "1 file" if n_files == 1 else f"{n_files} files"
+    console.result(f"Wrote {done.n_rows} rows in {files} to {output}.", {**facts, "output": output})
 
 
 @_options.command("""

@@ -69,9 +69,11 @@ class Cluster:
         None: the current one.
     owner : str
         The estimator that asks, for errors.
+    lost : str, default=""
+        What to do if the scheduler goes away; empty: how to resume the fit of the owner.
     """
 
-    def __init__(self, client: Any, owner: str) -> None:
+    def __init__(self, client: Any, owner: str, lost: str = "") -> None:
         if client is None:
             try:
                 client = distributed.get_client()
@@ -82,6 +84,11 @@ class Cluster:
                     f"{owner}(client=...)."
                 ) from None
         self.client, self.owner = client, owner
+        self.lost = lost or (
+            "A fit with the callback vicinal.callbacks.Checkpoint(path) goes on with another "
+            f"client and the same data: vicinal.dask.{owner}(..., client=client).fit(X, y, "
+            "resume_from=path). It ends in the same bits."
+        )
         # One thread of ours fetches rows while the present batch is computed.
         self.fetcher = ThreadPoolExecutor(1, "vicinal-fetch")
 
@@ -137,8 +144,5 @@ class Cluster:
             return
         scheduler = getattr(self.client.scheduler, "address", "the address of the client")
         raise ClusterLostError(
-            f"The scheduler at {scheduler} has gone, and with it the rows on its workers. A fit "
-            "with the callback vicinal.callbacks.Checkpoint(path) goes on with another client and "
-            f"the same data: vicinal.dask.{self.owner}(..., client=client).fit(X, y, "
-            "resume_from=path). It ends in the same bits."
+            f"The scheduler at {scheduler} has gone, and with it what its workers held. {self.lost}"
         ) from error

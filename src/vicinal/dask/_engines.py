@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class PairsOfBlocks:
 
     def __init__(self, data: Data, kernel: Kernel) -> None:
         _check_all_pairs(len(data.reference_rows))
-        self.Z: Any = data.Z
+        self.Z = cast(BlockPoints, data.Z)
         self.kernel = kernel
         self.rows = np.sort(data.reference_rows)
         blocks = self.Z.blocks
@@ -201,7 +201,7 @@ class FewQueries:
     share = 1.0
 
     def __init__(self, data: Data, kernel: Kernel, charges: Array | None = None) -> None:
-        self.Z: Any = data.Z
+        self.Z = cast(BlockPoints, data.Z)
         self.kernel, self.charged = kernel, charges is not None
         blocks = self.Z.blocks
         self.submit, self.gather = blocks.cluster.submit, blocks.cluster.gather

@@ -19,9 +19,10 @@ from vicinal import densities, neighborhoods
 from vicinal.core.types import is_auto
 from vicinal.dask import _engines  # noqa: F401  (registers the backend)
 from vicinal.dask._cluster import Cluster
-from vicinal.dask._lazy import by_block, check_whole_rows, is_lazy, lazily, on_host, settle
+from vicinal.dask._lazy import by_block, check_whole_rows, is_lazy, lazily, on_host
 from vicinal.dask._table import BlockTable
 from vicinal.estimators import knca, mlkr, nca, nca_regressor
+from vicinal.estimators._classifier import settle
 
 
 def _with_client(plain: Callable[..., None]) -> Callable[..., None]:

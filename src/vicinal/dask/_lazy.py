@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.dask._cluster import in_one_thread
+from vicinal.estimators._classifier import settle
 
 
 def is_lazy(X: Any) -> bool:
@@ -80,21 +81,6 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     width, dtype = _result(model, method, X)
     shape = () if width is None else (width,)
     return by_block(X, [(shape, dtype)], _light(model, method), method)[0]
-
-
-def settle(model: Any) -> None:
-    """Choose now what a prediction would choose, once instead of in each block."""
-    final = model.steps[-1][1] if hasattr(model, "steps") else model
-    rule = vars(final).get("rule")
-    if rule == "draw":
-        raise ValueError(
-            f"The 'rule' parameter of {type(final).__name__} must be 'posterior' or 'knn' for a "
-            "dask array. Got 'draw' instead, which would draw alike in every block. Draw from "
-            "predict_proba."
-        )
-    if rule == "knn" and vars(final).get("n_neighbors") == "auto":
-        final._set_voters()
-        final._model.choose_voters()
 
 
 def _light(model: Any, method: str) -> Any:

@@ -25,7 +25,6 @@ from vicinal.dask._points import BlockPoints, Blocks
 from vicinal.dask._scatter import merged
 from vicinal.starts import spectral
 
-_FETCHED = 3  # batches whose rows are kept until they are asked for
 _COLUMNS = 8  # columns that are gathered at a time
 
 
@@ -177,9 +176,11 @@ class BlockRows:
 
     def expect(self, batches: list[Array]) -> None:
         """Fetch the rows of the next batches while the present one is computed."""
-        for rows in batches:
-            key = np.arange(len(self))[rows].tobytes()
-            if key not in self._fetched and len(self._fetched) < _FETCHED:
+        ahead = {rows.tobytes(): rows for rows in (np.arange(len(self))[b] for b in batches)}
+        for key in self._fetched.keys() - ahead:  # a run has ended: nobody will ask for these
+            self._fetched.pop(key).cancel()
+        for key, rows in ahead.items():
+            if key not in self._fetched:
                 self._fetched[key] = self.cluster.fetcher.submit(self.table.gather, rows)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:

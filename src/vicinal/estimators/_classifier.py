@@ -45,6 +45,21 @@ def can_predict(estimator: BaseEstimator) -> bool:
     )
 
 
+def settle(model: Any) -> None:
+    """Choose now what a prediction would choose, once instead of in each block of rows."""
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    rule = vars(final).get("rule")
+    if rule == "draw":
+        raise ValueError(
+            f"The 'rule' parameter of {type(final).__name__} must be 'posterior' or 'knn' to "
+            "predict blocks of rows. Got 'draw' instead, which would draw alike in every block. "
+            "Draw from predict_proba."
+        )
+    if rule == "knn" and vars(final).get("n_neighbors") == "auto":
+        final._set_voters()
+        final._model.choose_voters()
+
+
 class NeighbourSearchMixin:
     """Predictions from training rows, ``kneighbors`` and ``kneighbors_graph``."""
 
