@@ -45,7 +45,7 @@ def can_predict(estimator: BaseEstimator) -> bool:
     )
 
 
-def settle(model: Any) -> None:
+def settle(model: BaseEstimator) -> None:
     """Choose now what a prediction would choose, once instead of in each block of rows."""
     final = model.steps[-1][1] if hasattr(model, "steps") else model
     rule = vars(final).get("rule")
