@@ -64,13 +64,14 @@ test-dask: $(VENV)/.dask ## run the tests that need dask, on clusters of process
 test-browser: $(VENV)/.browser ## open report pages in a headless Chromium, and click what a person clicks
 	$(VENV)/bin/python -m pytest tests/with_browser $(ARGS)
 
-lint: $(VENV)/.lint ## check style, layers, spelling and types, and that no figure of size has risen
+lint: $(VENV)/.lint ## check style, layers, spelling, types, phrases, and that no figure of size has risen
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/size.py --check
+	$(VENV)/bin/python tools/prose.py
 
 format: $(VENV)/.lint ## sort the imports and lay out the code
 	$(VENV)/bin/ruff check --fix-only
@@ -90,7 +91,7 @@ wheel: $(VENV)/.wheel ## build wheel and sdist into dist/, check them, and try t
 	build/try-wheel/bin/python $(PIP) install "$$(ls dist/*.whl)[cli]"
 	cd build/try-wheel && bin/vicinal demo -o demo
 
-bench: $(VENV)/.bench ## measure every method beside its peers: speed and memory
+bench: $(VENV)/.bench ## measure every method and its peers: speed and memory
 	-$(VENV)/bin/python benchmarks/environments.py
 	$(VENV)/bin/python benchmarks/methods_speed.py $(ARGS)
 
@@ -98,7 +99,7 @@ bench-all: $(VENV)/.bench ## write all reports of speed, on an idle machine, ARG
 	$(VENV)/bin/python benchmarks/environments.py
 	$(VENV)/bin/python benchmarks/all_speed.py $(ARGS)
 
-reproduce: $(VENV)/.bench ## compute a paper's table or figure anew, ARGS="NAME ..."
+reproduce: $(VENV)/.bench ## compute a paper's table or figure again, ARGS="NAME ..."
 	$(VENV)/bin/python benchmarks/reproduce $(ARGS)
 
 check-results: $(VENV)/.bench ## recompute a few jobs of every results page, and name those that no longer hold

@@ -22,7 +22,7 @@ from reproduce.framework.code import present_commit
 #: the mean squared distance of two embedded points: the state early in learning that is timed
 MEAN_SQUARED_DISTANCE = 4.0
 
-#: glibc gives large arrays back to the system and faults every page anew; these keep them
+#: glibc gives large arrays back to the system and faults every page again; these keep them
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": "68719476736",
     "MALLOC_MMAP_MAX_": "0",  # older releases of glibc cap the threshold

@@ -164,7 +164,7 @@ def has_mnist() -> bool:
 
 
 def memory_section(options: Options) -> str:
-    """Time and peak memory on 60,000 rows of 784 features, beside scikit-learn on fewer rows."""
+    """Time and peak memory on 60,000 rows of 784 features, against scikit-learn on fewer rows."""
     shape = (2000, 100) if options.quick else (60_000, 784)
     sources = ["mnist" if has_mnist() and not options.quick else "synthetic"]
     rows = []

@@ -73,7 +73,7 @@ class Others:
         if not self.shares:
             return "an unknown share of the cores"
         return (
-            f"{np.mean(self.shares):.2f} cores on the mean, {max(self.shares):.2f} during the "
+            f"{np.mean(self.shares):.2f} cores on average, {max(self.shares):.2f} during the "
             "fit that was disturbed most"
         )
 

@@ -19,7 +19,7 @@ WARM_UP_ROWS = 6000
 
 
 def vicinal(X, k, iterations, exaggerated, jobs):
-    """As it comes, after a short fit that has everything compiled."""
+    """With defaults, after a short fit that has everything compiled."""
     from threadpoolctl import threadpool_limits
 
     from vicinal import KSNE
@@ -48,7 +48,7 @@ def scikit_learn(X, k, iterations, exaggerated, jobs):
 
 
 def open_tsne(X, k, iterations, exaggerated, jobs, method):
-    """Its defaults, on so many jobs; by the FFT, by trees, or as it chooses itself ("auto")."""
+    """Its defaults, on this many jobs; by the FFT, by trees, or as it chooses itself ("auto")."""
     from openTSNE import TSNE
 
     def fit():

@@ -9,7 +9,7 @@ Counting, for one unordered pair of points (N² / 2 of them) in d dimensions, bo
 
 Each of those is counted as one multiply-add.  With inner products in place of differences a
 distance takes d and the pull 2d, together 4d in place of 7d: a lower count for large d, at the
-price of digits, given beside it.
+price of digits, given against it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def _status(key: str) -> int | None:
 
 
 def _reset_peak() -> bool:
-    """Let the high-water mark start anew; False where that cannot be done."""
+    """Let the high-water mark start again; False where that cannot be done."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -108,7 +108,7 @@ def _predicting(model, data):
 
 MAKERS = {
     "NCA": _nca,
-    "NCA, as it comes": lambda data: _embedding(NCA(random_state=0), data),
+    "NCA, with defaults": lambda data: _embedding(NCA(random_state=0), data),
     "KNCA": _knca,
     "KNCA, NCA": partial(_knca, k=None),
     "LMNN": lambda data: _embedding(LMNN(k=3, random_state=0), data),

@@ -37,7 +37,7 @@ def _metric_learn(name, data, learnt=_embedded, fitted=("X", "y"), **parameters)
 
 
 def _ml_descent(name, data):
-    """NCA and MLKR: from the given start, so many iterations."""
+    """NCA and MLKR: from the given start, this many iterations."""
     given = {"n_components": len(data["A"]), "init": data["A"]}
     return _metric_learn(name, data, _components, max_iter=int(data["iterations"]), **given)
 
@@ -187,7 +187,7 @@ def _open_tsne(data, method):
 MAKERS = {
     "metric-learn": {
         "NCA": partial(_ml_descent, "NCA"),
-        "NCA, as it comes": partial(_metric_learn, "NCA", random_state=0),
+        "NCA, with defaults": partial(_metric_learn, "NCA", random_state=0),
         "LMNN": partial(_metric_learn, "LMNN", n_neighbors=3, random_state=0),
         "RCA": partial(_metric_learn, "RCA", fitted=("X", "chunks")),
         "LFDA": partial(_metric_learn, "LFDA", n_components=10, k=7),
@@ -201,7 +201,7 @@ MAKERS = {
     "mlpack": {"NCA": _mlpack_nca, "LMNN": _mlpack_lmnn},
     "scikit-learn": {
         "NCA": _sk_nca,
-        "NCA, as it comes": _sk_nca_default,
+        "NCA, with defaults": _sk_nca_default,
         "KSNE": _sk_tsne,
         "maps, boosted trees": _sk_trees,
         "maps, network": _sk_network,

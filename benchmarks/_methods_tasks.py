@@ -209,8 +209,8 @@ def _nca_tasks(quick: bool) -> Iterator[Task]:
     yield Task("NCA", f"digits {_size(X)}, square, {n_iter} iterations", data,
                _beside("NCA", *peers, "mlpack"), *value)  # fmt: skip
     data = _split(*_digits(200 if quick else None))
-    yield Task("NCA, as it comes", f"digits {_size(data['X'])}", data,
-               _beside("NCA, as it comes", *peers), _votes, "5-NN, held out")  # fmt: skip
+    yield Task("NCA, with defaults", f"digits {_size(data['X'])}", data,
+               _beside("NCA, with defaults", *peers), _votes, "5-NN, held out")  # fmt: skip
 
 
 def _voting_tasks(quick: bool) -> Iterator[Task]:
@@ -218,7 +218,7 @@ def _voting_tasks(quick: bool) -> Iterator[Task]:
     n_iter = 3 if quick else 30
     data = _split(*_digits(rows))
     data |= {"A": PCA(2, random_state=0).fit(data["X"]).components_, "iterations": n_iter}
-    pair = [Contender("vicinal", "KNCA"), Contender("vicinal", "KNCA, NCA", "NCA, beside it")]
+    pair = [Contender("vicinal", "KNCA"), Contender("vicinal", "KNCA, NCA", "NCA, against it")]
     yield Task("KNCA, k = 5", f"digits {_size(data['X'], ' → 2')}, {n_iter} iterations", data, pair,
                _votes, "5-NN, held out")  # fmt: skip
     three = partial(_votes, k=3)

@@ -44,7 +44,7 @@ SCRIPTS = {
     "metric_learn_migration": 7.0,
 }
 FIRST = "methods_speed"
-#: a script is given up after so many times the minutes above
+#: a script is given up after this many times the minutes above
 TOO_LONG = 2.0
 
 

@@ -5,7 +5,7 @@
     python benchmarks/chi2_lmnn_memory.py --output      # also results/chi2_lmnn_memory.md
 
 Ten classes of histograms, each a mixture of Dirichlet distributions; one fit for each number of
-rows and components.  What all pairs of rows would take beside it is arithmetic.
+rows and components.  What all pairs of rows would take against it is arithmetic.
 """
 
 from __future__ import annotations

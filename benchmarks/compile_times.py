@@ -90,7 +90,7 @@ def in_a_new_process(name: str) -> dict[str, Any]:
 
 
 def report(name: str, result: dict[str, Any], least: float) -> None:
-    """Print what takes so many seconds at least, the longest first."""
+    """Print what takes this many seconds at least, the longest first."""
     records = result["records"]
     compiling = sum(record["own"] for record in records)
     print(f"\n{name}: {result['fit']:.1f} s, of which {compiling:.1f} s compile ", end="")

@@ -1,4 +1,4 @@
-"""kNCA beside NCA: one value and gradient of the same points, for several k and both votes.
+"""kNCA against NCA: one value and gradient of the same points, for several k and both votes.
 
     python benchmarks/knca_speed.py
     python benchmarks/knca_speed.py --quick             # small data, under a minute
@@ -73,7 +73,7 @@ def compile_kernels() -> None:
 
 
 def evaluations(options: argparse.Namespace) -> str:
-    """Time of kNCA for all k beside NCA, by size, dimension, precision and vote."""
+    """Time of kNCA for all k against NCA, by size, dimension, precision and vote."""
     cells, judged = [], []
     for n in options.sizes:
         for d in options.dimensions:
@@ -115,7 +115,7 @@ def _growth(ks: tuple[int, ...], ratios: list[float]) -> str:
 
 
 def _targets(judged: list[tuple[Any, ...]]) -> list[str]:
-    """The worst case of each vote at k = 5, beside what was asked for."""
+    """The worst case of each vote at k = 5, against what was asked for."""
     lines = []
     for vote, target in TARGETS.items():
         of = [each for each in judged if each[1] == vote]
@@ -130,7 +130,7 @@ def _targets(judged: list[tuple[Any, ...]]) -> list[str]:
 
 
 def lists(options: argparse.Namespace) -> str:
-    """Candidate lists late in learning, beside exact NCA and exact kNCA."""
+    """Candidate lists late in learning, against exact NCA and exact kNCA."""
     cells = []
     for n in options.sizes:
         for d in options.dimensions:
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
         progress("compiling")
         compile_kernels()
     sections = ((SECTIONS[name][0], partial(SECTIONS[name][1], options)) for name in options.only)
-    report_sections("kNCA beside exact NCA", sections, options.output)
+    report_sections("kNCA against exact NCA", sections, options.output)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""kt-SNE beside openTSNE: whole fits, memory, faithfulness, and growth with the number of rows.
+"""kt-SNE against openTSNE: whole fits, memory, faithfulness, and growth with the number of rows.
 
     python benchmarks/environments.py openTSNE           # once
     python benchmarks/ksne_speed.py                      # some five minutes on two cores
@@ -35,7 +35,7 @@ COLUMNS, JOBS = 50, os.cpu_count()
 ITERATIONS, EXAGGERATED = 750, 250
 #: iterations of a fit that shows growth; half of them with early exaggeration
 GROWTH_ITERATIONS = 200
-#: the goals: at most so many times k = 1, and as trustworthy as openTSNE within so much
+#: the goals: at most this many times k = 1, and as trustworthy as openTSNE within so much
 MOST_K5, CLOSE = 3.5, 0.005
 JUDGED_ROWS = 2000  # by which trustworthiness is measured
 
@@ -123,7 +123,7 @@ def report(done: list[tuple[Fit, Fit]]) -> str:
     source = "mnist" if os.environ.get("VICINAL_DATA") else "synthetic"
     versions = {found["version"] for fit, found in done if fit["tool"] == "openTSNE"}
     head = [
-        "# kt-SNE beside openTSNE: speed and memory",
+        "# kt-SNE against openTSNE: speed and memory",
         f"{facts()}\n- openTSNE {', '.join(sorted(versions)) or '–'}, by the FFT",
         f"Rows: {source}, {COLUMNS} columns, float32. Perplexity 30, {JOBS} threads or jobs.",
     ]

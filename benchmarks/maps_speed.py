@@ -1,4 +1,4 @@
-"""What nonlinear maps cost: an evaluation of the map, and whole fits beside peers.
+"""What nonlinear maps cost: an evaluation of the map, and whole fits against peers.
 
     python benchmarks/maps_speed.py             # two minutes of an idle machine
     python benchmarks/maps_speed.py --quick     # few rows, to see that it runs
@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     cost = table(header, evaluations(sizes, 2 if options.quick else 10), notes)
     header = ["rows", "method", "seconds", "of the processor", "memory, MiB", "accuracy"]
-    title = "# Nonlinear maps: evaluations, and fits beside peers"
+    title = "# Nonlinear maps: evaluations, and fits against peers"
     report = "\n\n".join([title, about, cost, table(header, fits(rows), FIT_NOTES)])
     print(report, flush=True)
     write(report, options.output)

@@ -1,4 +1,4 @@
-"""What an evaluation of soft matches and of MLKR costs beside one of NCA.
+"""What an evaluation of soft matches and of MLKR costs against one of NCA.
 
     python benchmarks/match_speed.py            # a minute of a core
     python benchmarks/match_speed.py --quick    # seconds
@@ -25,7 +25,7 @@ from vicinal.neighborhoods import Nearest
 from vicinal.objectives import MatchLoss, MLKRLoss, NCALoss
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
 
-HEADER = ["loss", "pairs", "d", "float32", "beside NCA", "float64", "beside NCA"]
+HEADER = ["loss", "pairs", "d", "float32", "against NCA", "float64", "against NCA"]
 NOTES = [
     "N rows of standard normal points of mean squared distance 8; the least of the repeats, in "
     "turns; nanoseconds of one thread for a pair of a query and a reference",
@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     notes = [NOTES[0].replace("N rows", f"{n:,} rows"), *NOTES[1:]]
     report = "\n\n".join(
         [
-            "# Soft matches and MLKR beside NCA",
+            "# Soft matches and MLKR against NCA",
             about,
             table(HEADER, speed(n, dimensions, repeats), notes),
             table(MEMORY, memory(), MEMORY_NOTES),

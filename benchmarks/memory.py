@@ -1,4 +1,4 @@
-"""The memory that a fit says it will take, beside the memory that it takes.
+"""The memory that a fit says it will take, against the memory that it takes.
 
     python benchmarks/memory.py
     python benchmarks/memory.py --only lists trees       # some paths

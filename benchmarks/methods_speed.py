@@ -1,4 +1,4 @@
-"""Every method beside its peers on the same work: seconds, processor, memory, iterations, result.
+"""Every method against its peers on the same work: seconds, processor, memory, iterations, result.
 
     python benchmarks/environments.py           # once: the other libraries, each in its environment
     python benchmarks/methods_speed.py          # ten minutes of an idle machine
@@ -45,9 +45,9 @@ NOTES = (
     "result: what was reached, by one formula for all libraries, so that times can be compared at "
     "what they give; *held out*: on 30 % of the rows, which no fit has seen (photographs and bent "
     "columns: on as many or 5,000 further rows).",
-    "Where iterations are stated, all start from the same map and make so many (L-BFGS, no "
+    "Where iterations are stated, all start from the same map and make this many (L-BFGS, no "
     "penalty, columns as given); otherwise each library has its defaults and its stopping rule. "
-    "*NCA, as it comes*: vicinal tries several penalties by cross-validation, the others have "
+    "*NCA, with defaults*: vicinal tries several penalties by cross-validation, the others have "
     "none.",
     "LMNN: metric-learn and vicinal minimise the hinges of all impostors, PyLMNN their squares for "
     "at most 500,000 pairs, mlpack those of the nearest impostors, for 25 iterations here (its own "
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     add_output(parser, "methods_speed")
     options = read_options(parser, arguments)
     head, began = facts(), time.perf_counter()
-    text = "\n\n".join(["# Every method beside its peers: speed and memory", head, report(options)])
+    text = "\n\n".join(["# Methods against their peers: speed and memory", head, report(options)])
     print(text)
     progress(f"done in {time.perf_counter() - began:.0f} s")
     write(text, options.output)

@@ -1,6 +1,6 @@
 """Signatures of metric-learn's classes, and the metrics that they learn, kept for the tests.
 
-Runs in an environment of its own, because metric-learn 0.7.0 does not fit beside scikit-learn 1.8
+Runs in an environment of its own, because metric-learn 0.7.0 does not run with scikit-learn 1.8
 or newer, and needs nothing of vicinal::
 
     python3.11 -m venv ML

@@ -1,6 +1,6 @@
 """What metric-learn's LMNN computes at given maps, kept for the tests.
 
-Runs in an environment of its own, because metric-learn 0.7.0 does not fit beside scikit-learn 1.8
+Runs in an environment of its own, because metric-learn 0.7.0 does not run with scikit-learn 1.8
 or newer, and needs nothing of vicinal::
 
     python3.11 -m venv ML

@@ -1,4 +1,4 @@
-"""Every class of metric-learn beside ours: accuracy, seconds of the processor, peak memory.
+"""Every class of metric-learn against ours: accuracy, seconds of the processor, peak memory.
 
 ::
 

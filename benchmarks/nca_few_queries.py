@@ -1,4 +1,4 @@
-"""Few queries against many references: range search and trees beside all pairs.
+"""Few queries against many references: range search and trees against all pairs.
 
     python benchmarks/nca_few_queries.py            # a minute of a core
     python benchmarks/nca_few_queries.py --quick    # seconds, synthetic data
@@ -33,11 +33,11 @@ HEADER = ["data", "N", "d", "scale", "kernel", "pairs", "visited", "in an evalua
 NOTES = [
     f"value and gradient of {QUERIES} queries against N references, float32, without embedding; "
     "the least of the repeats, in turns",
-    "visited: the share of all pairs whose distance is computed; gain: beside all pairs",
+    "visited: the share of all pairs whose distance is computed; gain: against all pairs",
     "range: the references in order along a k-d tree, which is made once a pass; a query visits "
     "the chunks of 64 whose bounding boxes it reaches",
     "range, stale: the same with an order from another map, 30 % away in the norm; the boxes are "
-    "computed anew in each evaluation, so that the sums are exact all the same",
+    "computed again in each evaluation, so that the sums are exact all the same",
     "tree: `Tree(0.01, always=True)`, built in every evaluation; to make: the seconds of the "
     "order, once a pass",
     "chosen: what a fit with `StochasticQueries` takes",

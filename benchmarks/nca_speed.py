@@ -53,7 +53,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     sections = "\n".join(f"  {name:<14}{entry[3]}" for name, entry in SECTIONS.items())
     parser = argparse.ArgumentParser(
-        description="Measure speed and memory of exact NCA beside scikit-learn; print one markdown "
+        description="Measure speed and memory of exact NCA and scikit-learn's; print one markdown "
         "report.  Other libraries and methods: methods_speed.py.",
         epilog=f"sections:\n{sections}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

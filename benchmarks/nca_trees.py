@@ -1,4 +1,4 @@
-"""Sums by trees beside all pairs in tiles: share of pairs visited, time, error of the gradient.
+"""Sums by trees against all pairs in tiles: share of pairs visited, time, error of the gradient.
 
     python benchmarks/nca_trees.py            # some three minutes of a core
     python benchmarks/nca_trees.py --quick    # seconds, small data
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
                     found.append(line(n, d, scale, tolerance, repeats))
         rows = [cells for _, cells in found]
         report = "\n\n".join(
-            ["# Trees beside tiles", about, "\n".join(crossing(found)), table(HEADER, rows, NOTES)]
+            ["# Trees against tiles", about, "\n".join(crossing(found)), table(HEADER, rows, NOTES)]
         )
         write(report, options.output)  # at once: what is there is not lost
     print(report)

@@ -5,7 +5,7 @@
     python benchmarks/newcomer.py --tables tips mpg
     python benchmarks/newcomer.py --output            # also benchmarks/results/newcomer.md
 
-Nothing is done to a table but what a line of `TABLES` says: of long ones every so many lines are
+Nothing is done to a table but what a line of `TABLES` says: of long ones every this many lines are
 taken.  Each command is a process of its own, and gets the file, the name of the label, no more.
 """
 
@@ -179,7 +179,7 @@ def report(seen: list[dict[str, Any]]) -> str:
             [
                 "Accuracy, or R² where the label is a number, over five folds, ± one standard "
                 "error; the verdict is that of `evaluate`, and the last column that of the page.",
-                "Every so many lines were taken of: "
+                "Every this many lines were taken of: "
                 + ", ".join(
                     f"{one['name']} ({one['source'].every})"
                     for one in seen

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal import NCA
 
-#: run where metric-learn is on the path, beside the scikit-learn of this environment
+#: run where metric-learn is on the path, against the scikit-learn of this environment
 METRIC_LEARN = """
 import sklearn, metric_learn
 from sklearn.datasets import load_iris
@@ -93,7 +93,7 @@ def main() -> None:
             large_columns(),
             "## NCA on 600 rows of digits (d = 2, 30 iterations), one thread and all",
             thread_counts(),
-            "## metric-learn beside this scikit-learn, on iris",
+            "## metric-learn against this scikit-learn, on iris",
             metric_learn(),
         ]
     )

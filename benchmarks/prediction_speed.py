@@ -1,9 +1,9 @@
-"""How long prediction takes beside the fit, in CPU seconds of all threads together.
+"""How long prediction takes against the fit, in CPU seconds of all threads together.
 
     python benchmarks/prediction_speed.py [--rows 60000] [--queries 20000]
     python benchmarks/prediction_speed.py --output    # also benchmarks/results/prediction_speed.md
 
-NCA as it comes, on ``make_classification`` with 30 columns, 12 of them informative, and 5 classes;
+NCA with defaults, on ``make_classification`` with 30 columns, 12 of them informative, 5 classes;
 new rows are predicted by the posterior and by votes.  "all pairs" is the posterior of all pairs in
 float64, and the votes by scikit-learn's search, of a part of the new rows, scaled up.  "error" is
 the largest difference of the class probabilities.
@@ -81,14 +81,14 @@ def main() -> None:
     NCA(n_components=3, random_state=0, max_iter=2).fit(X[:5000], y[:5000])  # compiles
     header = ["dimensions", "fit", "rule", "all pairs", "now", "now / fit", "error"]
     notes = [
-        f"`NCA` as it comes on {options.rows:,} rows, {options.queries:,} new rows predicted; "
-        "`make_classification` with 30 columns, 12 of them informative, and 5 classes; CPU seconds "
+        f"`NCA` with defaults on {options.rows:,} rows, {options.queries:,} new rows predicted; "
+        "`make_classification` with 30 columns, 12 of them informative, 5 classes; CPU seconds "
         "of all threads together",
         f"all pairs: the posterior of all pairs in float64, votes by scikit-learn's search, of "
         f"{PART:,} new rows, scaled up; error: the largest difference of the probabilities",
     ]
     text = "\n\n".join(
-        ["# Prediction beside the fit", about, table(header, lines(X, y, new), notes)]
+        ["# Prediction against the fit", about, table(header, lines(X, y, new), notes)]
     )
     print(text)
     write(text, options.output)

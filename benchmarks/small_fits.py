@@ -1,6 +1,6 @@
 """Fits on small data: how long the first takes in a fresh process, and how long each after it.
 
-A fit of NCA stands beside scikit-learn's, on the same standardised data with the same number of
+A fit of NCA stands next to scikit-learn's, on the same standardised data with the same number of
 components.  Each time is the least of several: what else runs on a machine only ever adds to it.
 
     VICINAL_DATA=... python benchmarks/small_fits.py

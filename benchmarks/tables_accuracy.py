@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # a job is one thread: jobs run beside each other
+    os.environ.setdefault(_name, "1")  # a job is one thread: jobs run next to each other
 
 import numpy as np  # noqa: E402
 from _tables_list import Table, export, read, read_exported, specs  # noqa: E402

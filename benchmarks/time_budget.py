@@ -1,12 +1,12 @@
-"""Seconds asked for by ``time_budget``, beside the seconds that a fit takes.
+"""Seconds asked for by ``time_budget``, against the seconds that a fit takes.
 
     python benchmarks/time_budget.py
     python benchmarks/time_budget.py --rows 20000 --budgets 5      # a quick look
-    python benchmarks/time_budget.py --fresh                       # compiled anew in each process
+    python benchmarks/time_budget.py --fresh                       # compiled again in each process
     python benchmarks/time_budget.py --output                      # also results/time_budget.md
 
 Each fit runs in a process of its own.  The time until the first evaluation has ended, compilation
-included, cannot be cut: it stands beside the whole.
+included, cannot be cut: it stands next to the whole.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--budgets", type=float, nargs="+", default=[10.0, 30.0])
     parser.add_argument("--fits", nargs="+", default=list(FITS), choices=list(FITS))
-    parser.add_argument("--fresh", action="store_true", help="compile anew in each process")
+    parser.add_argument("--fresh", action="store_true", help="compile again in each process")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     add_output(parser, "time_budget")
     options = read_options(parser)

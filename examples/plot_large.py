@@ -49,7 +49,7 @@ def learn_from_a_stream(X, y, X_test, y_test):
 
 
 def draw(losses, seen, accuracy, levels, path):
-    """Draw the loss of each batch beside the accuracy of the stream."""
+    """Draw the loss of each batch against the accuracy of the stream."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     left.plot(losses)
     left.set(title="Batches of 3,000 rows", xlabel="step", ylabel="loss of the batch")

@@ -1,1 +1,1 @@
-"""The papers' tables and figures, computed anew: ``python benchmarks/reproduce NAME``."""
+"""The papers' tables and figures, computed again: ``python benchmarks/reproduce NAME``."""

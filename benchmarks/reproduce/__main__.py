@@ -64,7 +64,7 @@ def _listing(experiments: dict[str, catalogue.Experiment]) -> str:
 def _parser(experiments: dict[str, catalogue.Experiment]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python benchmarks/reproduce",
-        description="Compute a table or figure of the papers anew, render its page, or check it.",
+        description="Compute a table or figure of the papers again, render its page, or check it.",
         epilog=f"experiments:\n{_listing(experiments)}\n\n"
         "VICINAL_DATA must name the folder of the data sets.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

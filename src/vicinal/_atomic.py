@@ -1,4 +1,4 @@
-"""Replace a file in one step, and remove what killed writers have left beside it."""
+"""Replace a file in one step, and remove what killed writers have left next to it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def file_behind(path: Path) -> Path:
 
 
 def _new_file(path: Path) -> tuple[BinaryIO, Path]:
-    """A new file beside ``path``, locked as long as it is open: a sign that its writer lives."""
+    """A new file next to ``path``, locked as long as it is open: a sign that its writer lives."""
     while True:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         file = open(temporary, "xb")

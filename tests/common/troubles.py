@@ -95,7 +95,7 @@ TROUBLES = {
         "numbers",
     ),
     "infinite numbers": (some(NUMBERS, np.inf), "infinite numbers are read as missing", "numbers"),
-    "gaps in truth values": (some(cycle(True, False, False), None), None, "numbers"),
+    "gaps in booleans": (some(cycle(True, False, False), None), None, "numbers"),
     "nothing among words": (some(cycle("a", "b"), None), None, "categories"),
     # numbers
     "thousands": (written("{:,.0f}"), "text such as '.*' is read as numbers", "numbers"),
@@ -191,7 +191,7 @@ TROUBLES = {
     "times of the day": ([time(i % 24, i) for i in range(N)], None, "numbers"),
     # types
     "nullable whole numbers": (pd.array(some(range(5, 125, 3), None), "Int64"), None, "numbers"),
-    "nullable truth values": (pd.array(some(cycle(True, False), None), "boolean"), None, "numbers"),
+    "nullable booleans": (pd.array(some(cycle(True, False), None), "boolean"), None, "numbers"),
     "nullable strings": (pd.array(some(cycle("a", "b"), None), "string"), None, "categories"),
     "Arrow numbers": (pd.array(some(NUMBERS, None), "double[pyarrow]"), None, "numbers"),
     "Arrow strings": (pd.array(some(cycle("a", "b"), None), "string[pyarrow]"), None, "categories"),
@@ -205,7 +205,7 @@ TROUBLES = {
 POLARS = {
     "Enum": (pl.Series(cycle("a", "b", "c"), dtype=pl.Enum(["a", "b", "c"])), None, "categories"),
     "Categorical": (pl.Series(cycle("a", "b"), dtype=pl.Categorical), None, "categories"),
-    "truth values with gaps": (pl.Series(some(cycle(True, False), None)), None, "numbers"),
+    "booleans with gaps": (pl.Series(some(cycle(True, False), None)), None, "numbers"),
     "Date": (pl.Series([day.date() for day in DAYS]), DATES, "dates"),
     "Duration": (pl.Series([timedelta(hours=value) for value in NUMBERS]), None, "numbers"),
     "Time": (pl.Series([time(i % 24, i) for i in range(N)]), None, "numbers"),

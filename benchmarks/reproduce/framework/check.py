@@ -23,7 +23,7 @@ HOLDS, LOST, OPEN = "holds", "no longer holds", "not checkable"
 #: said where a page is lost
 ROUNDING = (
     "If this processor is not that of the page, rounding differs, and a long fit may end "
-    "elsewhere: compute the page anew and compare its means."
+    "elsewhere: compute the page again and compare its means."
 )
 
 #: jobs drawn for a page
@@ -64,7 +64,7 @@ def main(experiments: list[Experiment], options: Any) -> int:
 
 
 def check(experiment: Experiment, folder: Path, seed: int, seconds: float) -> Finding:
-    """Recompute jobs drawn by the seed for at most so many seconds, and compare."""
+    """Recompute jobs drawn by the seed for at most this many seconds, and compare."""
     numbers = read(folder / "data" / f"{experiment.name}.csv")
     commits = ", ".join(numbers.commits)
 

@@ -56,7 +56,7 @@ class Experiment:
     draw : callable, optional
         ``draw(done, folder)`` writes the pictures.
     template : str, optional
-        Name of the template in the folder ``pages`` beside the module; default: ``name``.
+        Name of the template in the folder ``pages`` next to the module; default: ``name``.
     drawn : tuple of str, default=()
         Keys of the results, at any depth, that only the pictures need: the CSV file has none.
     threads : int or None, default=1

@@ -1,4 +1,4 @@
-"""Pictures beside the pages."""
+"""Pictures next to the pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["picture", "plain_frame", "pyplot", "square_frame"]
 
 
 def picture(figure: Any, folder: Path, name: str) -> None:
-    """Write a Matplotlib figure beside the page, and close it."""
+    """Write a Matplotlib figure next to the page, and close it."""
     from PIL import Image  # comes with Matplotlib
 
     path = folder / f"{name}.png"

@@ -82,7 +82,7 @@ def _matches(job: Job, where: list[str] | None) -> bool:
 
 
 def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Iterator[Done]:
-    """Results as they come; Ctrl-C loses only the jobs under way."""
+    """Results with defaults; Ctrl-C loses only the jobs under way."""
     if not jobs:
         return
     cores = set_threads(experiment)

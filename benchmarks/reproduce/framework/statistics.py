@@ -1,4 +1,4 @@
-"""Means with standard errors, paired differences, and verdicts beside published figures."""
+"""Means with standard errors, paired differences, and verdicts against published figures."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def verdict(ours: Summary | None, paper: Published) -> str:
 
 
 def lead(first: Any, second: Any) -> tuple[float, float]:
-    """By how much the first is ahead in the mean over common splits, and in standard errors.
+    """By how much the first is ahead on average over common splits, and in standard errors.
 
     The errors are 0 for one split, of which nothing can be said.
     """

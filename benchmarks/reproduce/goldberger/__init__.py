@@ -1,1 +1,1 @@
-"""The tables and figures of Goldberger et al. (2005) computed anew."""
+"""The tables and figures of Goldberger et al. (2005) computed again."""

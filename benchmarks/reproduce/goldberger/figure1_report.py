@@ -163,7 +163,7 @@ def _claim(scores: _Scores, behind: list[Behind]) -> str:
     text = (
         "## The paper's claim\n\n"
         'The paper finds a square NCA "consistently the same as or better than" other metrics, in '
-        'training and in test, and at d = 2 a "superior performance" beside PCA, LDA and LDA '
+        'training and in test, and at d = 2 a "superior performance" against PCA, LDA and LDA '
         f"followed by RCA. On training rows it is at least level in {sum(led)} of {len(panels)} "
         f"cases (sets times ranks), by the means. {_superior_words(scores)} On test rows "
     )

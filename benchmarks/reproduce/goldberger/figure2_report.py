@@ -30,7 +30,7 @@ SINGLE = ("auto", "pca", "random")
 
 #: a map of the rings with a better score than this has found their plane
 FOUND = 0.95
-#: the paper's claim is seen if so many of the fits find it, and in part if so many
+#: the paper's claim is seen if this many of the fits find it, and in part if this many
 SEEN, PARTLY = 0.9, 0.5
 
 
@@ -187,7 +187,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
 
 
 def _over_the_better(runs: list[Any]) -> Summary:
-    """NCA on held-out rows beside PCA or LDA, whichever has the higher mean there."""
+    """NCA on held-out rows against PCA or LDA, whichever has the higher mean there."""
     scores = {m: np.array([run[f"{m}, test"] for run in runs]) for m in ("NCA", "PCA", "LDA")}
     other = max(("PCA", "LDA"), key=lambda m: scores[m].mean())
     return Summary(scores["NCA"] - scores[other])

@@ -1,1 +1,1 @@
-"""The tables and figures of Olsen and Petersen's report computed anew."""
+"""The tables and figures of Olsen and Petersen's report computed again."""

@@ -188,7 +188,7 @@ def shown(each: Summary | None) -> str | None:
 
 
 def judged(found: Summary, target: float) -> str:
-    """Whether a figure of the report is reached, and how clearly beside our corrected error."""
+    """Whether a figure of the report is reached, and how clearly against our corrected error."""
     gap = found.mean - target
     if not found.error:
         return "reached" if gap >= 0 else "not reached"

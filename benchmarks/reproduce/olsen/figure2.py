@@ -205,7 +205,7 @@ def _finding(found: dict[str, Runs]) -> str:
     lines = "\n".join(told)
     return (
         "The report: projection converges faster, and to a lower loss, than softmax. Here, loss a "
-        f"row by softmax minus that by projection, on the same folds:\n\n{lines}\n\n{_edge(found)}"
+        f"row by softmax less that by projection, on the same folds:\n\n{lines}\n\n{_edge(found)}"
     )
 
 

@@ -152,7 +152,7 @@ def _finding(done: list[Done]) -> str:
         words = {"seen": "close", "partly": "about as close as we ask", "not seen": "not close"}
         told.append(
             "The report's map of wine deviates only slightly from the identity; here a bin keeps "
-            f"{kept:.1f} % of itself in the mean over bins, and the least of them "
+            f"{kept:.1f} % of itself on average over bins, and the least of them "
             f"{_summary(wine, 'kept at least'):.1f} %: that is {words[_close(kept)]} to the "
             "identity."
         )

@@ -1,4 +1,4 @@
-"""χ²-LMNN as it comes on sets of images that the report does not have: amazon, dslr, caltech10."""
+"""χ²-LMNN with defaults on image sets that the report does not have: amazon, dslr, caltech10."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _baselines(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict
 
 
 def _defaults(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict[str, Any]:
-    """χ²-LMNN as it comes: its own voters, and 1-NN by the same map."""
+    """χ²-LMNN with defaults: its own voters, and 1-NN by the same map."""
     H = histograms(X)
     model = Chi2LMNN(r, random_state=seed).fit(H[train], y[train])
     scores = {

@@ -133,7 +133,7 @@ def _table(of: list[Done]) -> str:
         ])  # fmt: skip
     header = [
         "start", "held out at the start", "loss there", "loss after learning",
-        "held out after learning", "minus the default", "iterations",
+        "held out after learning", "against the default", "iterations",
     ]  # fmt: skip
     return table(header, rows)
 
@@ -204,7 +204,7 @@ def _loss_words(done: list[Done]) -> str:
     words = "were the loss a good judge, correlations would be near −1"
     return (
         f"Rank correlations within a fold ({words}), mean ± error over the folds. The run of least "
-        f"training loss of a fold, minus the mean of its runs, held out: {', '.join(parts)}."
+        f"training loss of a fold, against the mean of its runs, held out: {', '.join(parts)}."
     )
 
 

@@ -72,14 +72,14 @@ def _distances(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict
 
 
 def _lmnn(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict[str, Any]:
-    """LMNN after PCA: as it comes, and with μ and the scaling of columns chosen."""
+    """LMNN after PCA: with defaults, and with μ and the scaling of columns chosen."""
     scores, choices = {}, {}
     for how in PREPARED:
         Z = reduced(prepared(X, how, train), train, r)
         plain = LMNN(random_state=seed).fit(Z[train], y[train])
         L = plain.transform(Z)
-        scores[f"LMNN as it comes, 1-NN, {how}"] = knn(L[train], y[train], L[test], y[test])
-        scores[f"LMNN as it comes, {how}"] = float(plain.score(Z[test], y[test]))
+        scores[f"LMNN with defaults, 1-NN, {how}"] = knn(L[train], y[train], L[test], y[test])
+        scores[f"LMNN with defaults, {how}"] = float(plain.score(Z[test], y[test]))
         grid = {"scaling": [None, "standard"], "mu": list(MUS)}
         model = LMNN(k=K, alpha=0.0, n_neighbors=1, random_state=seed)
         if how != "z":  # whose columns are scaled already
@@ -97,12 +97,12 @@ def _chi2_lmnn(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict
 
 
 def _defaults(X: Any, y: Any, train: Any, test: Any, r: int, seed: int) -> dict[str, Any]:
-    """χ²-LMNN as it comes: its own voters, and 1-NN by the same map."""
+    """χ²-LMNN with defaults: its own voters, and 1-NN by the same map."""
     H = histograms(X)
     model = Chi2LMNN(r, random_state=seed).fit(H[train], y[train])
     scores = {
-        "χ²-LMNN as it comes": float(model.score(H[test], y[test])),
-        "χ²-LMNN as it comes, 1-NN": chi2_1nn(model.transform(H), y, train, test),
+        "χ²-LMNN with defaults": float(model.score(H[test], y[test])),
+        "χ²-LMNN with defaults, 1-NN": chi2_1nn(model.transform(H), y, train, test),
     }
     return {"scores": scores, "iterations": int(model.n_iter_), "margin": model.margin_}
 

@@ -38,7 +38,7 @@ PAPER = {
 }
 
 
-OURS, PLAIN = "χ²-LMNN chosen", "χ²-LMNN as it comes, 1-NN"
+OURS, PLAIN = "χ²-LMNN chosen", "χ²-LMNN with defaults, 1-NN"
 
 
 #: the baselines that we take for the report's
@@ -61,17 +61,17 @@ ROWS: tuple[tuple[str, str, str | None], ...] = (
         for how, words in PREPARED.items() if how != "z"
     ),
     *(
-        (f"`LMNN()` as it comes, 1-NN, {words}", f"LMNN as it comes, 1-NN, {how}", None)
+        (f"`LMNN()` with defaults, 1-NN, {words}", f"LMNN with defaults, 1-NN, {how}", None)
         for how, words in PREPARED.items()
     ),
     *(
-        (f"`LMNN()` as it comes, its own five votes, {words}", f"LMNN as it comes, {how}", None)
+        (f"`LMNN()` with defaults, its own five votes, {words}", f"LMNN with defaults, {how}", None)
         for how, words in PREPARED.items()
     ),
     ("χ² 1-NN, rows / sum (r < 800: the report's start, cut)", "χ²", "χ²"),
     ("χ²-LMNN, margin chosen, 1-NN", OURS, "χ²-LMNN"),
-    ("`Chi2LMNN(r)` as it comes, 1-NN", PLAIN, None),
-    ("`Chi2LMNN(r)` as it comes, its own three votes", "χ²-LMNN as it comes", None),
+    ("`Chi2LMNN(r)` with defaults, 1-NN", PLAIN, None),
+    ("`Chi2LMNN(r)` with defaults, its own three votes", "χ²-LMNN with defaults", None),
 )  # fmt: skip
 
 
@@ -126,12 +126,12 @@ def _lead(scores: Scores) -> str:
         found = {rank: each for rank in ranks if (each := hardest(scores, rank, kind))}
         best = _names({rank: name for rank, (name, _) in found.items()})
         cells = {rank: gain for rank, (_, gain) in found.items()}
-        rows.append([f"χ²-LMNN minus the best row of {words} ({best})", cells])
+        rows.append([f"χ²-LMNN against the best row of {words} ({best})", cells])
     for name, other, fixed, words in (
-        (OURS, "χ²", FULL, f"χ²-LMNN minus χ² 1-NN on all {FULL} bins"),
-        (OURS, OURS, FULL, f"χ²-LMNN minus itself on all {FULL} bins"),
-        (PLAIN, PLAIN, FULL, f"`Chi2LMNN(r)` as it comes minus itself on all {FULL} bins"),
-        (OURS, PLAIN, None, "χ²-LMNN minus `Chi2LMNN(r)` as it comes, with its default margin"),
+        (OURS, "χ²", FULL, f"χ²-LMNN against χ² 1-NN on all {FULL} bins"),
+        (OURS, OURS, FULL, f"χ²-LMNN against itself on all {FULL} bins"),
+        (PLAIN, PLAIN, FULL, f"`Chi2LMNN(r)` with defaults against itself on all {FULL} bins"),
+        (OURS, PLAIN, None, "χ²-LMNN against `Chi2LMNN(r)` with defaults, with its default margin"),
     ):
         some = [rank for rank in ranks if (name, rank) != (other, fixed)]
         rows.append([words, {r: scores.gain(r, name, fixed or r, other) for r in some}])
@@ -192,7 +192,7 @@ def _cell(scores: Scores, rank: int, name: str) -> str | None:
 
 
 def _most(scores: Scores, rank: int) -> int:
-    """Folds of a rank, of which some methods may have fewer."""
+    """Folds of a rank; some methods may have fewer."""
     return max(scores.splits(rank, name) for name in scores.found[rank])
 
 
@@ -227,7 +227,7 @@ def _gains(scores: Scores) -> str:
             row.append(gain_words(gain, _target(rank, told)) if told else gain)
         if any(row[1:]):
             rows.append(row)
-    return table(["χ²-LMNN, margin chosen, minus", *(f"r = {rank}" for rank in ranks)], rows)
+    return table(["χ²-LMNN, margin chosen, against", *(f"r = {rank}" for rank in ranks)], rows)
 
 
 def _differences(scores: Scores) -> str:
@@ -261,7 +261,7 @@ def _nearest(scores: Scores) -> str:
     if not told:
         return ""
     listed = ", ".join(f"{words} {gap:.1f}" for gap, words in sorted(told))
-    return f" Points from the report's figures\n  in the mean over the ranks: {listed}."
+    return f" Points from the report's figures\n  on average over the ranks: {listed}."
 
 
 def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             yield Claim(says, outcome([*best, *taken]), figure)
     if gain := scores.gain(FULL, OURS, FULL, "χ²"):
         says = (
-            "χ²-LMNN minus χ² without learning on all 800 bins of webcam (report +0.8), in points"
+            "χ²-LMNN against χ² without learning on all 800 bins of webcam (report +0.8), in points"
         )
         yield Claim(says, "answer", f"{gain}, {gain.splits} folds{doubt(gain)}")
     yield from _figure_claim(scores)

@@ -1,1 +1,1 @@
-"""The tables and figures of Oneață's thesis (2011) computed anew."""
+"""The tables and figures of Oneață's thesis (2011) computed again."""

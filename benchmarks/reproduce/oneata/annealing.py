@@ -49,7 +49,7 @@ BASES, ANNEALED = ("random", "RCA"), [fit for fit in FITS if fit.startswith("ann
 WORDS = {"random": "a random start", "RCA": "RCA"}
 
 
-#: random splits beside the picture, which has all rows
+#: random splits next to the picture, which has all rows
 SPLITS, ALL_ROWS = 10, "all rows"
 
 
@@ -87,7 +87,7 @@ def work(data: str, fit: str, split: int | str) -> dict[str, Any]:
 
 
 def draw(done: list[Done], folder: Path) -> None:
-    """The plain pictures beside the annealed ones."""
+    """The plain pictures against the annealed ones."""
     from vicinal import plotting
 
     panels = [each for each in done if each.job["split"] == ALL_ROWS]
@@ -111,7 +111,7 @@ def draw(done: list[Done], folder: Path) -> None:
 
 
 def parts(done: list[Done]) -> dict[str, Any]:
-    """Where annealing ends beside plain starts, on all rows and on splits."""
+    """Where annealing ends against plain starts, on all rows and on splits."""
     whole = {e.job["fit"]: e.result for e in done if e.job["split"] == ALL_ROWS}
     on_splits = _on_splits(done)
     rows = []

@@ -143,7 +143,7 @@ def of(done: list[Any], variant: str, score: str, **where: Any) -> Summary | Non
 
 
 class Beside:
-    """Our means beside figures of the thesis, for cells of data set, d and rule.
+    """Our means against figures of the thesis, for cells of data set, d and rule.
 
     ``paper(name, d, rule, column)`` is the figure of a column of the thesis's table.
     """
@@ -180,7 +180,7 @@ class Beside:
         return sum(distance(ours, paper) > 3.0 for _, ours, paper in known)
 
     def table(self, header: Iterable[str], fits: Iterable[tuple[str, str]]) -> str:
-        """Fits beside columns of the thesis, whose figure comes first where it is a new one."""
+        """Fits against columns of the thesis, whose figure comes first where it is a new one."""
         fits = list(fits)
 
         def row(name: str, d: int, rule: str) -> Iterator[Any]:

@@ -187,7 +187,7 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
 
 
 def _thesis_gap(which: str) -> Gap:
-    """Compact less Gaussian kernel in the thesis, by the NCA rule, on the mean over the rows."""
+    """Compact less Gaussian kernel in the thesis, by the NCA rule, on average over the rows."""
     paper = _paper(which)
     pairs = [[paper(n, d, "NCA", kind) for kind in (CS, NCA_CG)] for n, d in COMPACT[which]]
     error = sum(each.error**2 for pair in pairs for each in pair) ** 0.5 / len(pairs)
@@ -250,7 +250,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
     chosen, own = (gap(done, fit, NCA_CG) for fit in (CS_SCALE, CS))
     if chosen is not None:
         yield Claim(
-            f"The compact kernel minus the Gaussian one by the NCA rule: {_thesis_gap(which)} "
+            f"The compact kernel against the Gaussian one by the NCA rule: {_thesis_gap(which)} "
             f"points {place}",
             "seen" if _apart(chosen, which) <= APART else "not seen",
             f"chosen scale {chosen}; RCA's own scale {words(own)}",

@@ -262,7 +262,7 @@ def _left(done: list[Done]) -> str:
 
 
 def _by_start(done: list[Done]) -> str:
-    """RCA beside all points close together, set by set."""
+    """RCA against all points close together, set by set."""
     found = [f"{words(each)} points on {name}" for name, each in _start_gaps(done).items()]
     return " and ".join(found) or "(not run yet)"
 

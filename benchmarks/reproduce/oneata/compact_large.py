@@ -162,7 +162,7 @@ def _out_of_range(done: list[Done]) -> str:
         share = mean(done, "beyond 1", data=name, fit=LOG)
         if share > 0.5 and lost.points < 0:
             told.append(
-                f"On {name} the compact kernel with vicinal's settings loses accuracy beside the "
+                f"On {name} the compact kernel with vicinal's settings loses accuracy against the "
                 f"Gaussian kernel with the same settings: {lost} points by the NCA rule. "
                 f"There, {100 * share:.0f} % of the test rows are out of range of all training "
                 "rows, so the normal distributions of the classes decide, and not the kernels. "

@@ -87,7 +87,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _train(done: list[Done]) -> str:
-    """The training score of wine with the usual tolerance and without any, beside the paper's."""
+    """The training score of wine with the usual tolerance and without any, against the paper's."""
     paper = Published(*NCA_SCORES["wine", "D"][0])
     told = []
     for tol, words in ((TOLERANCES[0], f"with `tol={TOLERANCES[0]:g}`"), (0.0, "with `tol=0`")):
@@ -124,7 +124,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         yield from claim(
             "The training score of wine at full rank (table 5.2), by a solver without a tolerance",
             told,
-            f"{ours} % beside {paper} %",
+            f"{ours} % against {paper} %",
         )
 
 

@@ -20,7 +20,7 @@ from reproduce.oneata.judging import CLEAR, Gap, NoLoss, claim, outcome, seen_me
 DIMENSIONS = (1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 36)
 
 
-#: dimensions that the thesis calls low and high; "almost as well": within so many points
+#: dimensions that the thesis calls low and high; "almost as well": within this many points
 LOW, HIGH, ALMOST = (6, 8, 10), (30, 36), 1.0
 
 
@@ -163,7 +163,7 @@ def _auto_words(found: dict[Any, Any]) -> str:
     )
     ten = found.get(("defaults", 10))
     gap = _paired([auto], [ten] if ten else [])
-    return told + (f"; by the NCA rule this is {gap} points beside d = 10." if gap else ".")
+    return told + (f"; by the NCA rule this is {gap} points against d = 10." if gap else ".")
 
 
 def _alphas(found: dict[Any, Any]) -> str:

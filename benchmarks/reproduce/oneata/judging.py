@@ -10,7 +10,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.statistics import Published, Summary, distance, summary
 
-#: what is clear: two standard errors of a paired difference, three beside a published figure
+#: what is clear: two standard errors of a paired difference, three against a published figure
 CLEAR, APART = 2.0, 3.0
 #: said of what has no error
 ONE = " (one split)"
@@ -110,7 +110,7 @@ def outcome(gaps: Iterable[Gap | None], says: Callable[[Gap], int] = Gap.sign) -
 
 
 class NoLoss(NamedTuple):
-    """Speaks for a claim that nothing is lost: less than so many points, beyond two errors."""
+    """Speaks for a claim that nothing is lost: less than this many points, beyond two errors."""
 
     allowed: float
 
@@ -122,7 +122,7 @@ class NoLoss(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Speaks for a claim that two are alike: nearer than so many points, beyond two errors."""
+    """Speaks for a claim that two are alike: nearer than this many points, beyond two errors."""
 
     allowed: float
 
@@ -134,7 +134,7 @@ class Level(NamedTuple):
 
 
 def slight_loss(allowed: float) -> Callable[[Gap], int]:
-    """Speaks for a claim of a slight loss: a clear one, but less than so many points."""
+    """Speaks for a claim of a slight loss: a clear one, but less than this many points."""
 
     def says(difference: Gap) -> int:
         if difference.sign() > 0:

@@ -1,4 +1,4 @@
-"""Oneață's two solvers beside each other: tables B.3 and B.4."""
+"""Oneață's two solvers next to each other: tables B.3 and B.4."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def parts(done: list[Done], which: str) -> dict[str, Any]:
         "verdicts": beside.verdicts(
             ("Conjugate gradients", "cg", "cg"),
             ("Bold driver", BOLD, BOLD),
-            ("vicinal's defaults beside the paper's CG", "defaults", "cg"),
+            ("vicinal's defaults against the paper's CG", "defaults", "cg"),
         ),
         "main": beside.table(
             [*head, "ours, CG", "difference", "vicinal's defaults", "difference",

@@ -103,7 +103,7 @@ def nca_work(data: str, split: int, d: str) -> dict[str, Any]:
 
 
 def nca_parts(done: list[Done]) -> dict[str, Any]:
-    """Finding, table beside the paper, baselines, variants, protocol."""
+    """Finding, table against the paper, baselines, variants, protocol."""
     cells = {
         (name, d, rule): Published(*figures[RULES.index(rule)])
         for (name, d), figures in NCA_SCORES.items()

@@ -146,7 +146,7 @@ def _ends(done: list[Done], scale: str) -> str:
     return (
         f"at {'its own' if scale == 'own' else 'the chosen'} scale RCA ends best on "
         f"{' and '.join(best) or 'none'} and worst on {' and '.join(worst) or 'none'}, ties "
-        f"included, beside PCA, LDA and the median of the random draws; {above} of {draws} random "
+        f"included, against PCA, LDA and the median of the random draws; {above} of {draws} random "
         "draws end above RCA"
     )
 

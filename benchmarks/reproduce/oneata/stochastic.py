@@ -286,7 +286,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
 
 
 def _rule_gain(done: list[Done], fit: str) -> str:
-    """By how much the rule is ahead of 1-NN on the mean over rows and splits."""
+    """By how much the rule is ahead of 1-NN on average over rows and splits."""
     return words(gap(done, fit, fit, "NCA", "1-NN"))
 
 

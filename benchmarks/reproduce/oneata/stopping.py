@@ -186,7 +186,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     gains = {rule: _gain(done, rule) for rule in RULES}
     told = ", ".join(f"{gain} by {RULES[rule]}" for rule, gain in gains.items())
     yield from claim(
-        "Early stopping prevents over-fitting (mnist): points beside a fit to the end",
+        "Early stopping prevents over-fitting (mnist): points against a fit to the end",
         outcome(gains.values()),
         told,
     )

@@ -202,7 +202,7 @@ def _mean(done: list[Done], name: str, method: str) -> float:
 
 
 def _findings(done: list[Done]) -> Iterator[str]:
-    """vicinal's defaults beside the best of the thesis's methods, set by set."""
+    """vicinal's defaults against the best of the thesis's methods, set by set."""
     for name in SPLITS:
         run = [method for method in THESIS if _runs(done, name, method)]
         if not run or not _runs(done, name, "defaults"):
@@ -215,7 +215,7 @@ def _findings(done: list[Done]) -> Iterator[str]:
         own = f"`NCA(5)` has {100 * _mean(done, name, 'defaults'):.1f} % in {took[0]} s"
         yield (
             f"{name}: {own}. The most accurate of the thesis's {len(run)} methods here is "
-            f"{METHODS[best][0]}, which takes {took[1]} s; `NCA(5)` minus that method, in "
+            f"{METHODS[best][0]}, which takes {took[1]} s; `NCA(5)` against that method, in "
             f"points: {_gap(done, 'defaults', best, name)}"
         )
 
@@ -269,13 +269,13 @@ def _remarks(done: list[Done]) -> Iterator[str]:
         f"RCA.\" The least lead in the thesis's tables, in points: {lead}. Ours: {ours}."
     )
     yield (
-        '"SS gives comparable results to the other two only on magic data set." SS minus SL in the '
-        f"thesis's tables, in points: {theirs('SS', 'SL')}; SS minus MB: {theirs('SS', 'MB')}. "
+        '"SS gives comparable results to the other two only on magic data set." SS against SL in '
+        f"the thesis's tables, in points: {theirs('SS', 'SL')}; against MB: {theirs('SS', 'MB')}. "
         f"Ours: {in_short(_gaps(done, 'SS', 'SL'))}; {in_short(_gaps(done, 'SS', 'MB'))}. For SS "
         "the 1-NN score is taken, as in the figure."
     )
     yield (
-        '"MB and SL are similar in accuracy." MB minus SL in the thesis\'s tables, in points: '
+        '"MB and SL are similar in accuracy." MB against SL in the thesis\'s tables, in points: '
         f"{theirs('MB', 'SL')}. Ours: {in_short(_gaps(done, 'MB', 'SL'))}."
     )
     yield (
@@ -304,7 +304,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     }
     yield from claim(
         "Sub-sampling keeps up with stochastic learning and mini-batches on magic alone "
-        "(minus SL, minus MB)",
+        "(against SL, against MB)",
         _magic_alone(several),
         "; ".join(f"{name} {', '.join(map(str, found))}" for name, found in several.items()),
     )

@@ -34,12 +34,12 @@ CRITERIA: dict[str, tuple[str, float]] = {
     "log-probability, half a standard error": ("log", 0.5),
 }
 RULE = next(iter(CRITERIA))
-AUTO, HINDSIGHT = "`NCA()` as it comes", "the best in hindsight"
+AUTO, HINDSIGHT = "`NCA()` with defaults", "the best in hindsight"
 _SCORES = {"posterior": "posterior", "5-NN": "5-NN", "log": "log-probability"}
 
 
 def choice(result: dict[str, Any], score: str, errors: float) -> str:
-    """The strongest penalty within so many standard errors of the best, fold by fold.
+    """The strongest penalty within this many standard errors of the best, fold by fold.
 
     As in the estimator, penalties under which the map tells no more than the most common class
     are left out.
@@ -122,10 +122,10 @@ def _finding(done: list[Done]) -> str:
     best = [f"{_best_fixed(done, d):g} at {RANKS[d]}" for d in ranks_of(done)]
     of_sets = _best_of_sets(done)
     return (
-        "**The penalty that `NCA()` chooses, beside a fixed "
+        "**The penalty that `NCA()` chooses, against a fixed "
         f"alpha = {FIXED}, in points of held-out accuracy: {at_ranks(gaps)}; in held-out "
         f"log-probability: {_log_words(done)} (± over the sets).** {_without(done)}\n\n"
-        f"The best fixed alpha on the mean over the sets is {' and '.join(best)}; single sets are "
+        f"The best fixed alpha on average over the sets is {' and '.join(best)}; single sets are "
         f"best at values from {min(of_sets):g} to {max(of_sets):g}."
     )
 
@@ -196,7 +196,7 @@ def _to_fixed(done: list[Done], d: str, score: str) -> list[str]:
 
 
 def _score_gap(done: list[Done], d: str, score: str, alpha: float | None) -> Summary:
-    """A score with a penalty, or with the chosen one for None, beside the fixed penalty."""
+    """A score with a penalty, or with the chosen one for None, against the fixed penalty."""
 
     def value(result: dict[str, Any]) -> float:
         return (result["auto"] if alpha is None else result["worth"][str(alpha)])[score]
@@ -247,16 +247,16 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     for d in ranks_of(done):
         gaps = by_set(done, d, _auto) - by_set(done, d, _worth(FIXED))
         rests = _resting(names, gaps)
-        rest = f"; without {rests[0]} {rests[1]:+.1f}" if rests else ""
+        rest = f"; without the set {rests[0]} {rests[1]:+.1f}" if rests else ""
         yield Claim(
-            f"Penalty chosen by NCA() minus a fixed {FIXED}, {RANKS[d]}: held-out accuracy",
+            f"Penalty chosen by NCA() against a fixed {FIXED}, {RANKS[d]}: held-out accuracy",
             "answer",
             f"{Summary(gaps):+.1f} points{rest}",
         )
     for d in ranks_of(done):
         gaps = by_set(done, d, lambda r: r["auto"]["log"] - r["worth"][FIXED]["log"])
         rests = _resting(names, gaps)
-        rest = f"; without {rests[0]} {_logs(rests[1])}" if rests else ""
+        rest = f"; without the set {rests[0]} {_logs(rests[1])}" if rests else ""
         yield Claim(
             f"The same, {RANKS[d]}, by the held-out log-probability of the right class",
             "answer",
@@ -277,7 +277,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     best_fixed = [f"{_best_fixed(done, d):g} at {RANKS[d]}" for d in ranks_of(done)]
     of_sets = _best_of_sets(done)
     yield Claim(
-        "Which fixed penalty is the best on the mean over the sets?",
+        "Which fixed penalty is the best on average over the sets?",
         "answer",
         f"{', '.join(best_fixed)}; single sets {min(of_sets):g} to {max(of_sets):g}",
     )

@@ -1,4 +1,4 @@
-"""Dimensionality annealing beside other starts, at d = 2: where the descent ends, and its worth."""
+"""Dimensionality annealing and other starts, at d = 2: where the descent ends, its worth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def work(data: str, split: int, start: str) -> dict[str, Any]:
 EXPERIMENTS = (
     Experiment(
         "annealing",
-        "Dimensionality annealing beside other starts, at d = 2",
+        "Dimensionality annealing against other starts, at d = 2",
         jobs,
         work,
         parts,

@@ -99,8 +99,8 @@ def _finding(done: list[Done], names: list[str]) -> str:
         )
         told.append(
             f'With {setting}: its training loss is lower than that of the start "auto" on {auto} '
-            f"sets, and lower than that of the best of ten random starts on {ten}. Its held-out "
-            f'accuracy minus that of "auto" is {worth:+.1f} points.'
+            f"sets, and lower than that of the best of ten random starts on {ten}. Its lead in "
+            f'held-out accuracy over "auto" is {worth:+.1f} points.'
         )
     if not told:
         return "Too little is run yet to compare."

@@ -25,7 +25,7 @@ ALL_BINS = "all"
 RANKS = (10, 20, ALL_BINS)
 #: margins, in median χ² distances of a row to the nearest of its class
 SHARES = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 6))
-#: beside which the others are judged
+#: against which the others are judged
 USUAL = SHARES[-1]
 RULES = {"votes": "three votes, as `Chi2LMNN` predicts", "1-NN": "1-NN"}
 
@@ -99,7 +99,7 @@ def _table(done: list[Done], names: list[str], rule: str) -> str:
 
 
 def _over(done: list[Done], names: list[str], rule: str, share: Any, rank: Any) -> Summary:
-    """A margin less the usual one, on the mean over the sets."""
+    """A margin less the usual one, on average over the sets."""
     found = over_sets(done, f"{rule}, {share}", f"{rule}, {USUAL}", names, rank=rank)
     return found or Summary([np.nan])
 
@@ -132,10 +132,10 @@ def _apart(done: list[Done], names: list[str]) -> str:
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
-    """What other margins are worth beside the usual one."""
+    """What other margins are worth against the usual one."""
     names = present(SETS, done)
     for rank in RANKS:
-        says = f"Margin of Chi2LMNN, {_bins(rank)}: shares of the typical distance, beside {USUAL}"
+        says = f"Margin of Chi2LMNN, {_bins(rank)}: shares of the typical distance, against {USUAL}"
         yield Claim(says, "answer", f"{_answer(done, names, rank)} points")
 
 

@@ -116,7 +116,7 @@ def _finding(done: list[Done]) -> str:
         _gaps(done, "log, no penalty", "accuracy, no penalty", rule) for rule in RULES
     )
     return (
-        "**The log objective (g, eq. 6) beside the accuracy objective (f, eq. 3), in points of "
+        "**The log objective (g, eq. 6) against the accuracy objective (f, eq. 3), in points of "
         "accuracy on held-out rows by the posterior rule: with the penalty that each chooses "
         f"{at_ranks(with_penalty)} ({_words(with_penalty)}); without a penalty "
         f"{at_ranks(without)} ({_words(without)}). By 5-NN without a penalty, which is nearest to "
@@ -169,7 +169,7 @@ def _by_set(done: list[Done]) -> str:
 
 
 def _others(done: list[Done]) -> str:
-    """Each case beside the defaults."""
+    """Each case against the defaults."""
     ranks = ranks_of(done)
     rows = []
     for case, words in WORDS.items():
@@ -230,12 +230,12 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     if not sets_of(done):
         return
     yield Claim(
-        "Objective of NCA, log-probability minus accuracy, each with its own chosen penalty",
+        "Objective of NCA, log-probability against accuracy, each with its own chosen penalty",
         "answer",
         f"{both(_gaps(done, 'log', 'accuracy'))} points",
     )
     yield Claim(
-        "Objective of NCA, log-probability minus accuracy, without a penalty",
+        "Objective of NCA, log-probability against accuracy, without a penalty",
         "answer",
         f"{both(_gaps(done, 'log, no penalty', 'accuracy, no penalty'))} points",
     )

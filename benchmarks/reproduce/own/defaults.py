@@ -1,4 +1,4 @@
-"""What a user who reads nothing gets: our classifiers as they come, beside their peers."""
+"""What a user who reads nothing gets: our classifiers with defaults, against their peers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def score_all(data: str, split: int) -> dict[str, Any]:
 EXPERIMENTS = (
     Experiment(
         "defaults",
-        "The defaults of NCA, KNCA and LMNN beside scikit-learn's NCA on eleven small sets",
+        "The defaults of NCA, KNCA and LMNN against scikit-learn's NCA on eleven small sets",
         jobs,
         score_all,
         parts,

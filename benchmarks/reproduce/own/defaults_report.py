@@ -140,9 +140,9 @@ def _standing(scores: _Scores, one: str, other: str = "NCA") -> str:
     """A mean difference and on how many sets it is clear, for other pages to quote."""
     ahead, behind = scores.counts(one, other)
     rests = decides(scores.done, one, other, scores.names)
-    rest = f" (without {rests[0]} {rests[1]:+.1f})" if rests else ""
+    rest = f" (without the set {rests[0]} {rests[1]:+.1f})" if rests else ""
     return (
-        f"{scores.gap(one, other):+.1f} points on the mean{rest}, clearly ahead on {ahead} sets "
+        f"{scores.gap(one, other):+.1f} points on average{rest}, clearly ahead on {ahead} sets "
         f"and behind on {behind}"
     )
 
@@ -156,7 +156,7 @@ def _rank_gap(done: list[Done]) -> str:
 
 
 def _beside(scores: _Scores) -> str:
-    """Each method beside `NCA()`."""
+    """Each method against `NCA()`."""
     rows = []
     for method, words in METHODS.items():
         if method != "NCA":
@@ -193,7 +193,7 @@ def _figure(scores: _Scores, one: str, other: str) -> str:
     if other == "scikit-learn":  # always told: one set adds most of the lead
         most = _largest(scores)
         rests = most, scores.gap(one, other, without=most)
-    rest = f" ({rests[1]:+.1f} without {rests[0]})" if rests else ""
+    rest = f" ({rests[1]:+.1f} without the set {rests[0]})" if rests else ""
     ahead, behind = scores.counts(one, other)
     gap, counts = f"{scores.gap(one, other):+.1f}", f"; ahead on {ahead}, behind on {behind}"
     return fitting(f"{gap} points{rest}{counts}", f"{gap}{rest}{counts}", f"{gap} points{rest}")

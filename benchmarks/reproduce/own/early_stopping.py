@@ -1,4 +1,4 @@
-"""Guards against over-fitting: when to stop, and how a map that bends is learnt."""
+"""Guards against over-fitting: when to stop, and how a nonlinear map is learnt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST = 500
 #: iterations between two looks at the held-out rows, and the number of looks
 EVERY, LOOKS, HELD_OUT = 4, 25, 0.2
 
-#: what the search for the penalty of a map that bends may choose
+#: what the search for the penalty of a nonlinear map may choose
 ALPHAS = (3e-4, 3e-3, 3e-2)
 
 LOSS, ACCURACY, END, PENALTY = "held-out loss", "held-out accuracy", "never", "penalty"
@@ -238,10 +238,10 @@ def _details(done: list[Done]) -> str:
 def claims(done: list[Done]) -> Iterator[Claim]:
     """The three questions."""
     asked = {
-        ("linear", ACCURACY, LOSS): "early stopping by held-out accuracy minus by held-out loss",
-        ("linear", LOSS, PENALTY): "early stopping without a penalty minus `NCA()` with one",
-        ("bent", LBFGS, BATCHES): "periodic map, L-BFGS on all rows minus Adam on batches",
-        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation minus 1 / rows",
+        ("linear", ACCURACY, LOSS): "early stopping by held-out accuracy against by held-out loss",
+        ("linear", LOSS, PENALTY): "early stopping without a penalty against `NCA()` with one",
+        ("bent", LBFGS, BATCHES): "periodic map, L-BFGS on all rows against Adam on batches",
+        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation against 1 / rows",
     }
     for (question, one, other), says in asked.items():
         here = _of(done, question)
@@ -252,7 +252,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
 EXPERIMENTS = (
     Experiment(
         "early-stopping",
-        "Guards against over-fitting: early stopping, batches, and the penalty of maps that bend",
+        "Guards against over-fitting: early stopping, batches, and the penalty of nonlinear maps",
         jobs,
         work,
         parts,

@@ -160,7 +160,7 @@ def _lists(path: str, Z: Any, codes: Any) -> dict[str, Any]:
 
 
 def _fit(path: str, n: int, d: int) -> dict[str, Any]:
-    """A whole fit: with defaults as it comes; by each path two iterations from a late map."""
+    """A whole fit: with defaults; by each path two iterations from a late map."""
     from _memory import give_back, measure, resident
 
     from vicinal import NCA

@@ -1,4 +1,4 @@
-"""Is k just another perplexity? kt-SNE over k beside the front of t-SNE."""
+"""Is k just another perplexity? kt-SNE over k against the front of t-SNE."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _finding(verdicts: dict[str, tuple[bool, str]]) -> str:
     if lists[False]:
         said.append(f"not beyond it on {' and '.join(lists[False])}")
     return (
-        "kt-SNE over k beside the front of t-SNE over perplexities and exaggerations, R_NX AUC "
+        "kt-SNE over k against the front of t-SNE over perplexities and exaggerations, R_NX AUC "
         f"against leave-one-out accuracy: larger k goes {', and '.join(said)}."
     )
 
@@ -289,7 +289,7 @@ def _as_perplexity(name: str, found: list[Point]) -> str:
                 f"{near.perplexity:g}", f"{auc:+.4f}", f"{100 * accuracy:+.2f}",
             ])  # fmt: skip
     header = ["k", "perplexity of the marginals", "R_NX AUC", f"{SETS[name].voters}-NN",
-              "closest t-SNE: perplexity", "AUC, k minus t-SNE", "points of accuracy"]  # fmt: skip
+              "closest t-SNE: perplexity", "AUC against t-SNE", "points of accuracy"]  # fmt: skip
     return f"**{SETS[name].words}, perplexity {USUAL}**\n\n{table(header, rows)}" if rows else ""
 
 
@@ -343,7 +343,7 @@ def _columns(found: list[Point]) -> Any:
 EXPERIMENTS = (
     Experiment(
         "k-or-perplexity",
-        "Is k just another perplexity? kt-SNE over k beside the front of t-SNE",
+        "Is k just another perplexity? kt-SNE over k against the front of t-SNE",
         jobs,
         work,
         parts,

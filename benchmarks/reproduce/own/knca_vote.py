@@ -1,4 +1,4 @@
-"""Which vote should ``KNCA`` have?  Both as they come, with right and with wrong labels."""
+"""Which vote should ``KNCA`` have?  Both with defaults, with right and with wrong labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VOTES = ("majority", "all")
 
 
 def jobs(splits: int | None) -> Iterator[Job]:
-    """Every set, split and share of labels drawn anew; both votes within the job."""
+    """Every set, split and share of labels drawn again; both votes within the job."""
     for noise, split, name in product(NOISES, range(splits or SPLITS), SMALL):
         yield {"data": name, "split": split, "noise": noise}
 
@@ -64,11 +64,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _words(noise: float) -> str:
-    return f"{100 * noise:g} % of the labels drawn anew" if noise else "Labels as they are"
+    return f"{100 * noise:g} % of the labels drawn again" if noise else "Labels as they are"
 
 
 def _over(done: list[Done], names: list[str], rule: str, noise: float) -> Summary | None:
-    """ "all" less "majority", on the mean over the sets."""
+    """ "all" less "majority", on average over the sets."""
     return over_sets(done, f"all, {rule}", f"majority, {rule}", names, noise=noise)
 
 
@@ -113,7 +113,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
 EXPERIMENTS = (
     Experiment(
         "knca-vote",
-        "The vote of KNCA: both as they come, with right and with wrong labels",
+        "The vote of KNCA: both with defaults, with right and with wrong labels",
         jobs,
         work,
         parts,

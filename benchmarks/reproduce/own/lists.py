@@ -1,4 +1,4 @@
-"""Lists of candidates beside all pairs: what NCA and KNCA lose when each row may pick 100 rows."""
+"""Lists of candidates against all pairs: what NCA and KNCA lose when each row may pick 100 rows."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _cost(done: list[Done], names: list[str]) -> str:
 
 
 def _slower(done: list[Done]) -> str:
-    """The core seconds of fits on lists beside those with all pairs, fit by fit."""
+    """The core seconds of fits on lists against those with all pairs, fit by fit."""
     told = []
     for kind in LISTS:
         ratios = [
@@ -144,7 +144,7 @@ def _slower(done: list[Done]) -> str:
 
 
 def _left_out(done: list[Done], names: list[str]) -> str:
-    """Accuracy lost by the nearest lists beside the mass that they leave out, by rank."""
+    """Accuracy lost by the nearest lists against the mass that they leave out, by rank."""
     told = []
     for d in RANKS:
         here = [each for each in done if each.job["d"] == d]
@@ -183,14 +183,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     names = present(SETS, done)
     for method, kind, d in product(MOST, LISTS, RANKS):
         if words := figure(_of(done, method), kind, ALL, names, d=d):
-            says = f"{method} on lists of {kind} rows, d = {d}: accuracy minus that with all pairs"
+            says = f"{method} on lists of {kind} rows, d = {d}: accuracy against all pairs"
             yield Claim(says, "answer", words)
 
 
 EXPERIMENTS = (
     Experiment(
         "lists",
-        "Lists of the nearest and of random rows beside all pairs: NCA and KNCA",
+        "Lists of the nearest and of random rows against all pairs: NCA and KNCA",
         jobs,
         work,
         parts,

@@ -1,4 +1,4 @@
-"""LMNN on batches beside LMNN on all rows: core seconds and held-out error on digits of mnist."""
+"""LMNN on batches against LMNN on all rows: core seconds and held-out error on digits of mnist."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _told(done: list[Done], n: int, method: str = BATCHES) -> str:
 
 
 def _findings(done: list[Done]) -> Iterator[str]:
-    yield "Batches of 1,000 rows beside all rows, with the default rate of the solver:"
+    yield "Batches of 1,000 rows against all rows, with the default rate of the solver:"
     yield ""
     for n, (method, words) in product(ROWS, {BATCHES: "random", CLUSTERS: "clustered"}.items()):
         yield f"- {_learnt(n):,} rows, {words} batches: {_told(done, n, method)}."
@@ -159,14 +159,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """What batches cost and lose."""
     for n in ROWS:
         if _share(done, n, BATCHES) is not None:
-            says = f"LMNN on batches of 1,000 beside all of {_learnt(n):,} rows of mnist"
+            says = f"LMNN on batches of 1,000 against all of {_learnt(n):,} rows of mnist"
             yield Claim(says, "answer", _told(done, n))
 
 
 EXPERIMENTS = (
     Experiment(
         "lmnn-batches",
-        "LMNN on batches beside LMNN on all rows",
+        "LMNN on batches against LMNN on all rows",
         jobs,
         work,
         parts,

@@ -21,7 +21,7 @@ from reproduce.own.paired import figure, gain, present, scores, told_over_sets
 
 #: counts of visual words, of which square roots are taken, and faces: more columns than rows
 WIDE = ("webcam", "dslr", "amazon", "caltech10", "olivetti")
-#: sets of which few rows are taken, so that there are so many columns for each
+#: sets of which few rows are taken, so that there are this many columns for each
 DRAWN = ("usps9298", "digits")
 SHARES = (2.0, 1.0, 0.5, 0.25, 0.1)
 LEAST, MOST, JUDGES = 60, 1500, 1000  # rows to learn from and to judge by
@@ -109,7 +109,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     n_splits = len({each.job["split"] for each in done})
     return {
         "finding": "\n".join(
-            f"- beside {words}: {told_over_sets(wide, OWN, way, names)}."
+            f"- against {words}: {told_over_sets(wide, OWN, way, names)}."
             for way, words in WAYS.items()
             if way != OWN
         ),
@@ -156,17 +156,17 @@ def _path(done: list[Done]) -> str:
         gap = gain(done, OWN, PLAIN, **where)
         rows.append([name, _size(done, **where), *shown, f"{own.mean:.1f}", f"{gap:+.1f}"])
     titles = [f"alpha = {a:g}" for a in ALPHAS]
-    return table(["set", "rows × columns", *titles, "`LMNN()`", "minus alpha = 0"], rows)
+    return table(["set", "rows × columns", *titles, "`LMNN()`", "against alpha = 0"], rows)
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
-    """What the penalty is worth, and beside what else helps."""
+    """What the penalty is worth, and against what else helps."""
     wide = [each for each in done if each.job["data"] in WIDE]
     names = present(WIDE, wide)
     for way in (PLAIN, "NCA", "PCA", STOPPED):
         told = figure(wide, OWN, way, names)
         if told:
-            yield Claim(f"More columns than rows: `LMNN()` minus {WAYS[way]}", "answer", told)
+            yield Claim(f"More columns than rows: `LMNN()` against {WAYS[way]}", "answer", told)
 
 
 EXPERIMENTS = (

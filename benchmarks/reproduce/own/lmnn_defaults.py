@@ -117,7 +117,7 @@ def _beside(done: list[Done], title: str) -> list[str]:
 
 
 def _better(done: list[Done]) -> list[str]:
-    """Settings ahead by two errors on the mean over sets, and clearly behind on none."""
+    """Settings ahead by two errors on average over sets, and clearly behind on none."""
     found = []
     for title in SETTINGS:
         gain = _gain(done, title)

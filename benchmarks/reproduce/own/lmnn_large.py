@@ -1,4 +1,4 @@
-"""LMNN on usps and mnist beside its peers, and what a fit takes."""
+"""LMNN on usps and mnist against its peers, and what a fit takes."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _of(done: list[Done], data: str, d: int, method: str) -> Done | None:
 
 
 def _error(each: Done, k: int = K) -> str:
-    """Test error in per cent, with the standard error of a share of so many rows."""
+    """Test error in per cent, with the standard error of a share of this many rows."""
     n, wrong = each.result["test rows"], len(each.result["wrong rows"][str(k)])
     share = wrong / n
     return f"{100 * share:.2f} ± {100 * (share * (1 - share) / n) ** 0.5:.2f}"
@@ -84,7 +84,7 @@ def _standing(gap: float, error: float) -> str:
 
 
 def _pairs(done: list[Done]) -> Iterator[tuple[str, int, str, float, float]]:
-    """LMNN beside each other method of its set and rank."""
+    """LMNN next to each other method of its set and rank."""
     for data, ranks in RANKS.items():
         for d in ranks:
             ours = _of(done, data, d, "LMNN")
@@ -141,7 +141,7 @@ def _times(done: list[Done]) -> str:
 
 
 def _finding(done: list[Done]) -> str:
-    """LMNN's error beside the others', and what mnist takes."""
+    """LMNN's error against the others', and what mnist takes."""
     told = []
     for data, ranks in RANKS.items():
         for d in ranks:
@@ -177,15 +177,15 @@ def _plans(done: list[Done]) -> str:
 
 
 def _minus_lmnn(done: list[Done]) -> str:
-    """PCA and NCA beside LMNN on mnist, for a sentence."""
+    """PCA and NCA against LMNN on mnist, for a sentence."""
     d = RANKS["mnist"][0]
     gaps = {m: f"{gap:+.2f} ± {e:.2f}" for name, k, m, gap, e in _pairs(done)
             if (name, k) == ("mnist", d)}  # fmt: skip
     if not {"PCA", "NCA"} <= set(gaps):
         return "(not run yet)"
     return (
-        f"the test error of PCA minus that of LMNN is {gaps['PCA']}, that of NCA minus that of "
-        f"LMNN {gaps['NCA']} points"
+        f"the test error of PCA is higher than that of LMNN by {gaps['PCA']}, that of NCA by "
+        f"{gaps['NCA']} points"
     )
 
 
@@ -204,7 +204,7 @@ def _published(done: list[Done]) -> str:
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:
-    """LMNN beside PCA and NCA, and beside the figure of its authors."""
+    """LMNN against PCA and NCA, and against the figure of its authors."""
     for data, ranks in RANKS.items():
         found = {
             method: f"{gap:+.2f} ± {error:.2f}"
@@ -212,8 +212,8 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             if (name, d) == (data, ranks[0])
         }
         if "PCA" in found and "NCA" in found:
-            says = f"Test error on {data}, d = {ranks[0]}, 3-NN: PCA and NCA minus LMNN, in points"
-            figure = f"PCA minus LMNN {found['PCA']}, NCA minus LMNN {found['NCA']} (one split)"
+            says = f"Test error on {data}, d = {ranks[0]}, 3-NN: PCA and NCA against LMNN, points"
+            figure = f"PCA against LMNN {found['PCA']}, NCA against LMNN {found['NCA']} (one split)"
             yield Claim(says, "answer", figure)
     ours = _of(done, "mnist", max(RANKS["mnist"]), "LMNN")
     if ours:

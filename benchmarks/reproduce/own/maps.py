@@ -1,4 +1,4 @@
-"""Linear and nonlinear maps on sixteen tables, beside scikit-learn's classifiers."""
+"""Linear and nonlinear maps on sixteen tables, against scikit-learn's classifiers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _right(P: Any, y: Any) -> float:
 EXPERIMENTS = (
     Experiment(
         "maps",
-        "Linear and nonlinear maps on sixteen tables, beside trees, support vectors and networks",
+        "Linear and nonlinear maps on sixteen tables, against trees, support vectors and networks",
         jobs,
         score_all,
         parts,

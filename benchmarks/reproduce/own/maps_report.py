@@ -20,7 +20,7 @@ __all__ = ["AGAIN", "AVERAGE", "BATCH", "CANDIDATES", "FEW", "OURS", "STEPS", "c
 
 #: how all maps learn: penalties to choose from, with a rate of Adam for nonlinear maps (None: the
 #: estimator's own); a quarter of the rows in a batch, within limits; and steps of candidates and
-#: of the last fit, up to so many rows and above
+#: of the last fit, up to this many rows and above
 LINEAR = [{"alpha": alpha, "rate": None} for alpha in (1e-2, 1e-3, 1e-4)]
 NONLINEAR = [
     {"alpha": 1e-2, "rate": 0.001},
@@ -129,18 +129,18 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _finding(scores: _Scores, best: str) -> str:
-    """Each of our means beside the highest of the peers'."""
+    """Each of our means against the highest of the peers'."""
     top = scores.mean(best)
     words = [f"{title} {scores.mean(name):.1f}" for name, title in _ALL_OURS.items()]
     reached = [title for name, title in _ALL_OURS.items() if scores.mean(name).mean > top.mean]
     ahead = (
-        f"Ahead of it on the mean are: {'; '.join(reached)}"
+        f"Ahead of it on average are: {'; '.join(reached)}"
         if reached
-        else "None of ours is ahead of it on the mean"
+        else "None of ours is ahead of it on average"
     )
     rests = {name: _rests_on(scores, name, best) for name in _ALL_OURS}
     told = [
-        f"{_ALL_OURS[name]} {rest[1]:+.1f} without {rest[0]}"
+        f"{_ALL_OURS[name]} {rest[1]:+.1f} without the set {rest[0]}"
         for name, rest in rests.items()
         if rest
     ]
@@ -200,7 +200,7 @@ def _missed(scores: _Scores, best: str) -> str:
             f"{scores.tables[at]} {each[at]:+.1f}" for at in np.argsort(-each) if each[at] > _TIE
         ]
         lines.append(
-            f"{title}: {gap:+.1f} points on the mean; behind on {', '.join(behind) or 'none'}; "
+            f"{title}: {gap:+.1f} points on average; behind on {', '.join(behind) or 'none'}; "
             f"ahead on {', '.join(ahead) or 'none'}"
         )
     return bullets(*lines)
@@ -262,7 +262,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         behind = sum(-gap.mean > _CLEAR * gap.error > 0 for gap in each)
         mean, counts = Summary(np.mean(gaps, axis=0)), f"ahead on {ahead}, behind on {behind}"
         rest = _rests_on(scores, one, other)
-        beside = f" ({rest[1]:+.1f} without {rest[0]})" if rest else ""
+        beside = f" ({rest[1]:+.1f} without the set {rest[0]})" if rest else ""
         yield Claim(
             says,
             "answer",

@@ -1,4 +1,4 @@
-"""Regression in a learnt metric beside k-NN, ridge regression and a random forest."""
+"""Regression in a learnt metric against k-NN, ridge regression and a random forest."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _fitted_peers(X: Any, y: Any, split: int) -> dict[str, Any]:
 EXPERIMENTS = (
     Experiment(
         "mlkr",
-        "Regression in a learnt metric beside k-NN, ridge regression and a random forest",
+        "Regression in a learnt metric against k-NN, ridge regression and a random forest",
         jobs,
         score_all,
         parts,

@@ -131,7 +131,7 @@ def _notes(done: list[Done], names: list[str]) -> str:
         ]
         gap = Summary(gaps)
         lines.append(
-            f"{METHODS[one]} beside {METHODS[other]}: {gap:+.1f} points of R² on the mean over the "
+            f"{METHODS[one]} against {METHODS[other]}: {gap:+.1f} points of R² on average over the "
             f"tables (± over the tables)."
         )
     spent = {
@@ -139,7 +139,7 @@ def _notes(done: list[Done], names: list[str]) -> str:
     }
     lines.append(
         f"A fit with its search for a penalty took {spent['MLKR']:.1f} s of a core (`MLKR()`) and "
-        f"{spent['NCARegressor']:.1f} s (`NCARegressor()`) on the mean."
+        f"{spent['NCARegressor']:.1f} s (`NCARegressor()`) on average."
     )
     return bullets(*lines)
 

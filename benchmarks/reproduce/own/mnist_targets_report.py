@@ -56,7 +56,7 @@ K = 15
 class Score(NamedTuple):
     """Accuracy in per cent, its standard error, and the number of splits.
 
-    Of one split the error is that of a share of so many rows.
+    Of one split the error is that of a share of this many rows.
     """
 
     mean: float
@@ -156,7 +156,7 @@ def _cut(way: str) -> str:
 
 
 def _beside_target(test: list[Done], way: str) -> str:
-    """The accuracy of a fit that is timed, beside its target."""
+    """The accuracy of a fit that is timed, against its target."""
     target, found = TARGETS["mnist", 5], score(test, "rule", data="mnist", d=5, way=way)
     assert found is not None
     return f"Its accuracy is {found} %, target {target:g} %: {found.verdict(target)}"

@@ -16,7 +16,7 @@ __all__ = [
     "told", "told_over_sets",
 ]  # fmt: skip
 
-#: a difference below so many standard errors is none that we can tell
+#: a difference below this many standard errors is none that we can tell
 ERRORS = 2.0
 
 
@@ -45,7 +45,7 @@ def gain(done: list[Done], one: str, other: str, **where: Any) -> Summary | None
 def over_sets(
     done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
 ) -> Summary | None:
-    """The same on the mean over the sets, whose splits are independent of each other."""
+    """The same on average over the sets, whose splits are independent of each other."""
     by_set = []
     for name in names:
         first = scores(done, one, data=name, **where)
@@ -86,7 +86,7 @@ def told_over_sets(
         return f"{words}: {sets}" if both else f"{words}; signs cancel: {sets}"
     if rests := decides(done, one, other, names, **where):
         name, rest = rests
-        return f"{words}; without {name} {told(rest, _n_splits(done))}"
+        return f"{words}; without the set {name} {told(rest, _n_splits(done))}"
     return words
 
 
@@ -106,7 +106,7 @@ def figure(
     if apart := _apart(done, one, other, names, **where):
         rest = f"; {', '.join(f'{name} {gap:+.1f}' for name, gap in apart.items())}"
     elif rests := decides(done, one, other, names, **where):
-        rest = f"; without {rests[0]} {rests[1]:+.1f}"
+        rest = f"; without the set {rests[0]} {rests[1]:+.1f}"
     plain = f"{found:+.1f}{unit}"
     return fitting(f"{plain}{rest}", plain)
 
@@ -176,5 +176,5 @@ def decides(
 
 
 def subsample(n: int, most: int) -> Any:
-    """At most so many of n rows, the same in every split."""
+    """At most this many of n rows, the same in every split."""
     return np.sort(np.random.RandomState(0).permutation(n)[:most])

@@ -1,4 +1,4 @@
-"""What choosing the penalty of NCA is worth, and what it costs, beside constants and a grid."""
+"""What choosing the penalty of NCA is worth, and what it costs, against constants and a grid."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _seconds(done: list[Done], fit: str, name: str | None = None) -> float:
 
 
 def _ratio(done: list[Done], fit: str) -> float:
-    """Core seconds of the search over those of another fit, on the mean over all sets."""
+    """Core seconds of the search over those of another fit, on average over all sets."""
     return _seconds(done, OWN) / _seconds(done, fit)
 
 
@@ -177,7 +177,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             names = present(sets, done)
             if told := figure(done, OWN, fit, names):
                 says = (
-                    f"{FITS[OWN]}, which searches a penalty, minus {words}: {len(names)} {group} "
+                    f"{FITS[OWN]}, which searches a penalty, against {words}: {len(names)} {group} "
                     "sets"
                 )
                 yield Claim(says, "answer", told)

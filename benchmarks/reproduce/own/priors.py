@@ -91,7 +91,7 @@ def _balanced(rows: Any, y: Any, seed: int) -> Any:
 
 
 def _moved(P: Any, before: Any, after: Any) -> Any:
-    """Posteriors under other priors, by Bayes' rule, without learning anew."""
+    """Posteriors under other priors, by Bayes' rule, without learning again."""
     P = P * (after / before)
     return P / P.sum(axis=1, keepdims=True)
 
@@ -203,7 +203,7 @@ def _advice(done: list[Done], names: list[str]) -> str:
     else:
         lead = (
             "**The numbers do not decide whether to set priors in learning or afterwards.** "
-            "Afterwards, beside in learning, is:"
+            "Afterwards, against in learning, is:"
         )
     lines = [
         f"{_title(case).split(',')[0]}: in log loss {_loss_words(done, names, case, one, other)}; "
@@ -242,9 +242,9 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """What the right priors are worth, and what wrong ones cost."""
     names = present(SETS, done)
     says = {
-        "balanced by hand, natural": "rows balanced by hand: the right `priors` minus none",
-        "natural, equal": 'all classes equally important: `priors="uniform"` minus none',
-        "natural, natural": 'shares as in training: `priors="uniform"`, which is wrong, minus none',
+        "balanced by hand, natural": "rows balanced by hand: the right `priors` against none",
+        "natural, equal": 'all classes equally important: `priors="uniform"` against none',
+        "natural, natural": 'shares as in training: `priors="uniform"`, wrongly, against none',
     }
     for case, words in says.items():
         other = WRONG if case == "natural, natural" else RIGHT
@@ -254,7 +254,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     for case, words in CASES.items():
         if AFTER in _priors(case):
             says = (
-                f"{words.split(',')[0]}: the right `priors` in learning minus the same afterwards"
+                f"{words.split(',')[0]}: the right `priors` in learning against the same afterwards"
             )
             told = figure(done, f"{case}: {RIGHT}", f"{case}: {AFTER}", names)
             yield Claim(says, "answer", told)

@@ -1,4 +1,4 @@
-"""What the votes of annotators are worth beside the label that most of them gave."""
+"""What the votes of annotators are worth against the label that most of them gave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reproduce.own.paired import gain, over_sets, present, scores, told_over_set
 
 SETS = ("digits", "landsat", "segment")
 ANNOTATORS, TRAINING, TEST, RANK, SPLITS = 5, 600, 1500, 10, 10
-#: what a wrong annotator says, and how often they err on the mean
+#: what a wrong annotator says, and how often they err on average
 KINDS = ("any class", "look-alike")
 RATES = (0.2, 0.4)
 TRUE, MAJORITY, VOTES = "true labels", "majority", "votes"
@@ -156,14 +156,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         }
         told = [f"{100 * rate:.0f} % errors: {gap:+.1f}" for rate, gap in found.items() if gap]
         if told:
-            says = f"votes of {ANNOTATORS} annotators minus the majority, errors to {_words(kind)}"
+            says = f"{ANNOTATORS} annotators: votes against the majority, errors to {_words(kind)}"
             yield Claim(says, "answer", f"{'; '.join(told)} points")
 
 
 EXPERIMENTS = (
     Experiment(
         "soft-labels",
-        "The votes of annotators beside the label that most of them gave",
+        "The votes of annotators against the label that most of them gave",
         jobs,
         work,
         parts,

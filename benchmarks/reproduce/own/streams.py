@@ -1,4 +1,4 @@
-"""`partial_fit` on a stream, one pass and bounded memory, beside `fit` on the same rows at once."""
+"""`partial_fit` on a stream, in one pass and bounded memory, against `fit` on the same rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STREAM, STREAM_KEPT, SORTED = "stream", "stream, 1,000 kept", "stream, sorted"
 SHORT, LONG = "stream, short steps", "stream, long steps"
 START, AFTER = "stream, no first run", "stream after fit"
 WAYS = (FIT, STREAM, SHORT, LONG, START, AFTER, FIT_KEPT, STREAM_KEPT, SORTED)
-#: rows of a step as it comes, of a short and of a long one
+#: rows of a step with defaults, of a short and of a long one
 STEP, SHORT_STEP, LONG_STEP = 200, 50, 500
 #: ways whose maps are judged apart from the rows that they remember
 JUDGED = (FIT, STREAM, SHORT, LONG, START, AFTER)
@@ -65,7 +65,7 @@ def work(data: str, split: int, method: str) -> dict[str, Any]:
         began = time.process_time()
         judged(FIT, n, _model(method, split).fit(X[train[:n]], y[train[:n]]))
         result[f"core seconds, {FIT}, {n}"] = time.process_time() - began
-        # what a memory of so many rows can hold of the rows seen so far, learnt from at once
+        # what a memory of this many rows can hold of the rows seen so far, learnt from at once
         some = np.random.RandomState(split).permutation(n)[:KEPT]
         if n > KEPT:
             model = _model(method, split).fit(X[train[some]], y[train[some]])
@@ -178,12 +178,12 @@ def _table(done: list[Done], names: list[str]) -> str:
 
 #: pairs of ways that answer a question each
 QUESTIONS = {
-    "one pass over all rows, kept in memory, beside `fit` on them": (STREAM, FIT),
-    f"the same in steps of {SHORT_STEP} rows beside steps of {STEP}": (SHORT, STREAM),
-    f"the same in steps of {LONG_STEP} rows beside steps of {STEP}": (LONG, STREAM),
-    "the same without the run on the first batch beside one with it": (START, STREAM),
-    "the same after a `fit` to the first batch beside `fit` on all rows": (AFTER, FIT),
-    f"one pass with a memory of {KEPT:,} rows beside `fit` on {KEPT:,} rows": (
+    "one pass over all rows, kept in memory, against `fit` on them": (STREAM, FIT),
+    f"the same in steps of {SHORT_STEP} rows against steps of {STEP}": (SHORT, STREAM),
+    f"the same in steps of {LONG_STEP} rows against steps of {STEP}": (LONG, STREAM),
+    "the same without the run on the first batch against one with it": (START, STREAM),
+    "the same after a `fit` to the first batch against `fit` on all rows": (AFTER, FIT),
+    f"one pass with a memory of {KEPT:,} rows against `fit` on {KEPT:,} rows": (
         STREAM_KEPT,
         FIT_KEPT,
     ),
@@ -200,7 +200,7 @@ def _findings(done: list[Done], names: list[str], methods: list[str]) -> Iterato
         for when, n in _moments(here).items():
             told = told_over_sets(here, f"{SORTED}, {n}", f"{STREAM_KEPT}, {n}", names)
             yield (
-                f"- {method}, the same stream sorted by class beside random order, {when} "
+                f"- {method}, the same stream sorted by class against random order, {when} "
                 f"({n:,} rows): {told}."
             )
 
@@ -249,16 +249,16 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """The differences at the end of the stream."""
     names = present(SETS, done)
     says = {
-        ("NCA", STREAM, FIT): "one pass of `partial_fit` minus `fit` on the same rows",
+        ("NCA", STREAM, FIT): "one pass of `partial_fit` against `fit` on the same rows",
         (
             "NCA",
             SHORT,
             STREAM,
-        ): f"`partial_fit` in steps of {SHORT_STEP} rows minus steps of {STEP}",
-        ("NCA", LONG, STREAM): f"`partial_fit` in steps of {LONG_STEP} rows minus steps of {STEP}",
-        ("NCA", START, STREAM): "`partial_fit` without a run on the first batch minus with it",
-        ("NCA", STREAM_KEPT, FIT_KEPT): f"one pass, {KEPT:,} rows kept, minus `fit` on as many",
-        ("KNCA", STREAM, FIT): "one pass of `partial_fit` minus `fit` on the same rows",
+        ): f"`partial_fit` in steps of {SHORT_STEP} rows against {STEP}",
+        ("NCA", LONG, STREAM): f"`partial_fit` in steps of {LONG_STEP} rows against {STEP}",
+        ("NCA", START, STREAM): "`partial_fit` without a run on the first batch against with it",
+        ("NCA", STREAM_KEPT, FIT_KEPT): f"one pass, {KEPT:,} rows kept, against `fit` on as many",
+        ("KNCA", STREAM, FIT): "one pass of `partial_fit` against `fit` on the same rows",
     }
     for (method, one, other), words in says.items():
         here = _of(done, method)
@@ -275,14 +275,14 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         }
         told = ", ".join(f"{when} {gap:+.1f}" for when, gap in found.items() if gap)
         if told:
-            says = f"{method}, a stream sorted by class minus one in random order, in points"
+            says = f"{method}, a stream sorted by class against one in random order, in points"
             yield Claim(says, "answer", told)
 
 
 EXPERIMENTS = (
     Experiment(
         "streams",
-        "`partial_fit` on a stream beside `fit` on the same rows: NCA and KNCA",
+        "`partial_fit` on a stream against `fit` on the same rows: NCA and KNCA",
         jobs,
         work,
         parts,

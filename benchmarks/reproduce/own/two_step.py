@@ -139,7 +139,7 @@ def search(data: str, split: int) -> dict[str, Any]:
 
 
 def parts(done: list[Done]) -> dict[str, Any]:
-    """Accuracy of two steps beside one, and what is kept."""
+    """Accuracy of two steps against one, and what is kept."""
     names = present(COLUMNS, done)
     return {
         "finding": "\n".join(_findings(done, names)),
@@ -230,7 +230,7 @@ def _findings(done: list[Done], names: list[str]) -> Iterator[str]:
         if here := _of(done, columns):
             beside = told_over_sets(here, f"{TWO}, {title}", DIAGONAL, names)
             yield (
-                f"- {_title(columns)}, {title}, two steps beside the diagonal map of the first "
+                f"- {_title(columns)}, {title}, two steps against the diagonal map of the first "
                 f"step alone: {beside}."
             )
 
@@ -240,19 +240,17 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     names = present(COLUMNS, done)
     for columns in COPIES:
         if words := _at_ranks(_of(done, columns), names):
-            says = (
-                f"two steps (columns, then a map) minus one map, {COPIES_WORDS[columns]}, in points"
-            )
+            says = f"two steps (columns, a map) against one map, {COPIES_WORDS[columns]}, in points"
             yield Claim(says, "answer", words)
     for columns, which in COPIES_WORDS.items():
         here = _of(done, columns)
         if words := figure(here, f"{TWO}, default rank", DIAGONAL, names, unit=""):
-            says = f"two steps minus the diagonal map of the first step alone, {which}, in points"
+            says = f"two steps against the diagonal map of the first step alone, {which}, in points"
             yield Claim(says, "answer", words)
 
 
 def _at_ranks(done: list[Done], names: list[str]) -> str:
-    """Two steps beside one map at each rank, and the set that decides."""
+    """Two steps against one map at each rank, and the set that decides."""
     pairs = {title: (f"{TWO}, {title}", f"{ONE}, {title}") for title in RANKS}
     gaps = {title: over_sets(done, *pair, names) for title, pair in pairs.items()}
     rests = {title: decides(done, *pair, names) for title, pair in pairs.items()}
@@ -265,8 +263,8 @@ def _at_ranks(done: list[Done], names: list[str]) -> str:
         # without the set the difference may also become clear, or change its sign
         lost.append(rest is not None and clear(gap) and not clear(rest[1]))
         word = "not clear" if lost[-1] else "differs"
-        sets.append(plain[-1] + (f" ({word} without {rest[0]})" if rest else ""))
-        numbers.append(plain[-1] + (f" (without {rest[0]} {rest[1]:+.1f})" if rest else ""))
+        sets.append(plain[-1] + (f" ({word} without the set {rest[0]})" if rest else ""))
+        numbers.append(plain[-1] + (f" (without the set {rest[0]} {rest[1]:+.1f})" if rest else ""))
     some = "; one unclear without a set" if any(lost) else ""
     last = "; not clear without one set" if all(lost) else some
     return fitting(*map(", ".join, (numbers, sets)), ", ".join(plain) + last, ", ".join(plain))
@@ -285,7 +283,7 @@ def search_parts(done: list[Done]) -> dict[str, Any]:
         rows.append([name, *cells, *(f"{gap:+.1f}" for gap in gaps), *ranks])
     gaps = [over_sets(done, STEPS, other, names) for other in others]
     rows.append(["**mean**", *[None] * 4, *(f"{gap:+.2f}" for gap in gaps), None, None])
-    words = [f"- beside {_TITLES[other]}: {told_over_sets(done, STEPS, other, names)}."
+    words = [f"- against {_TITLES[other]}: {told_over_sets(done, STEPS, other, names)}."
              for other in others]  # fmt: skip
     titles = [_TITLES[fit] for fit in fits] + [f"two steps − {_TITLES[fit]}" for fit in others]
     ranks = [f"mean rank: {_TITLES[fit]}" for fit in (STEPS, GRIDDED)]
@@ -313,11 +311,11 @@ def _mean(done: list[Done], key: str, name: str) -> str:
 
 
 def search_claims(done: list[Done]) -> Iterator[Claim]:
-    """The two steps beside the grid and the default."""
+    """The two steps against the grid and the default."""
     names = present(SEARCHED, done)
     asked = {
-        GRIDDED: '`NCA("auto")`, rank first and then penalty, minus a grid of both',
-        PENALTY: '`NCA("auto")` minus `NCA()`, which chooses the penalty alone',
+        GRIDDED: '`NCA("auto")`, rank first and then penalty, against a grid of both',
+        PENALTY: '`NCA("auto")` against `NCA()`, which chooses the penalty alone',
     }
     for other, words in asked.items():
         ratio = [each.result[f"core seconds, {STEPS}"] / each.result[f"core seconds, {other}"]
@@ -337,7 +335,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "rank-and-penalty",
-        "The rank first and then the penalty, beside a grid of both",
+        "The rank first and then the penalty, against a grid of both",
         search_jobs,
         search,
         search_parts,

@@ -1,4 +1,4 @@
-"""Sample weights: beside repeated rows and priors, for doubtful labels, for biased samples."""
+"""Sample weights: against repeated rows and priors, for doubtful labels, for biased samples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FITS = {
     },
 }
 
-#: share of the training rows whose labels are doubtful, share of these that is drawn anew
+#: share of the training rows whose labels are doubtful, share of these that is drawn again
 DOUBTFUL, DRAWN, WEIGHT = 0.5, 0.5, 0.25
 
 #: how strongly the first principal component decides whether a row is sampled
@@ -110,8 +110,8 @@ def _doubtful(X: Any, y: Any, train: Any, test: Any, seed: int) -> dict[str, Any
     """Half of the labels come from a source that is often wrong, and we know which half."""
     rng = np.random.RandomState(seed)
     doubtful = rng.uniform(size=len(train)) < DOUBTFUL
-    anew = doubtful & (rng.uniform(size=len(train)) < DRAWN)
-    labels = np.where(anew, rng.choice(np.unique(y), len(train)), y[train])
+    again = doubtful & (rng.uniform(size=len(train)) < DRAWN)
+    labels = np.where(again, rng.choice(np.unique(y), len(train)), y[train])
 
     def score(kept: Any, labels: Any, weight: Any = None) -> float:
         guess = _predicted(X[train[kept]], labels[kept], X[test], seed, weight)
@@ -221,16 +221,16 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         (
             "rare classes",
             "none",
-        ): "rare classes, weights minus none: mean accuracy over the classes",
+        ): "rare classes, weights against none: mean accuracy over the classes",
         (
             "rare classes",
             "repeated",
-        ): "rare classes, weights minus repeated rows: mean accuracy over the classes",
+        ): "rare classes, weights against repeated rows: mean accuracy over the classes",
         (
             "doubtful labels",
             "none",
-        ): "half of the labels doubtful, these rows weighing a quarter, minus no weights",
-        ("biased sample", "none"): "a biased sample, weights 1 / chance minus none",
+        ): "half of the labels doubtful, these rows weighing a quarter, against no weights",
+        ("biased sample", "none"): "a biased sample, weights 1 / chance against none",
     }
     for (question, fit), says in asked.items():
         here = _of(done, question)

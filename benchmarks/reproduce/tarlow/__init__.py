@@ -1,1 +1,1 @@
-"""The tables and figures of Tarlow et al. (2013) computed anew."""
+"""The tables and figures of Tarlow et al. (2013) computed again."""

@@ -114,7 +114,7 @@ def same_start(X: Any, y: Any, d: int, start: str, seed: int, **parameters: Any)
 
 
 def authors_rows(y: Any, seed: int, share: float = 1.0) -> tuple[Any, Any]:
-    """Positions of training and test rows, so many of each class as the authors' program has.
+    """Positions of training and test rows, this many of each class as the authors' program has.
 
     ``share`` is that of the training rows which is taken.
     """

@@ -31,7 +31,7 @@ SPLITS = 10
 NOISES = (0.0, 0.25, 0.5)
 
 
-#: kNCA and NCA, and what the paper sets beside them: ITML at full rank only, as it cannot reduce
+#: kNCA and NCA, and what the paper sets against them: ITML at full rank only, as it cannot reduce
 OURS, WITH_5, WITH_10 = (tuple(grid(ks)) for ks in ((1, 5, 10), (1, 5), (1, 10)))
 PEERS = ({"method": "LMNN", "k": 5}, {"method": "MCML", "k": 1})
 ITML = {"method": "ITML", "k": 1}
@@ -108,7 +108,7 @@ def learner(setting: Setting, method: str, k: int, X: Any, y: Any, seed: int) ->
 
 
 def resampled(y: Any, share: float, seed: int) -> Any:
-    """Labels of which a share is drawn anew, uniformly: one in ten of those stays as it was."""
+    """Labels of which a share is drawn again, uniformly: one in ten of those stays as it was."""
     rng = np.random.RandomState(1000 + seed)
     rows = rng.permutation(len(y))[: round(share * len(y))]
     labels = np.array(y)

@@ -98,7 +98,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
 
 
 def _with_noise(done: list[Done]) -> dict[str, str]:
-    """Each vote less NCA with half of the labels drawn anew, for the guide to quote."""
+    """Each vote less NCA with half of the labels drawn again, for the guide to quote."""
     quoted = {}
     for setting, vote in product(("plane", "penalty"), FAMILIES):
         found = gap(scores(done, setting, 0.5), vote, "NCA")
@@ -107,7 +107,7 @@ def _with_noise(done: list[Done]) -> dict[str, str]:
 
 
 def _full_rank(done: list[Done]) -> str:
-    """Where kNCA stands at full rank with half of the labels drawn anew; empty where not run."""
+    """Where kNCA stands at full rank with half of the labels drawn again; empty where not run."""
     found = scores(done, "full rank", 0.5)
     said = [f"{_named(v)} is {_stands(found, v)}" for v in FAMILIES if at(found, v) is not None]
     where = f"At full rank with 50 % noise, in points with {VOTERS} voters"
@@ -183,7 +183,7 @@ def _over(rivals: tuple[str, ...], found: Scores) -> Any:
 
 
 def _growth(found: Scores) -> Any:
-    """15 voters less one, in the mean over the methods."""
+    """15 voters less one, on average over the methods."""
     gaps = [at(found, method) - at(found, method, 1) for method in {key[0] for key in found}]
     return np.mean(gaps, axis=0) if gaps else None
 
@@ -323,7 +323,7 @@ def draw(done: list[Done], folder: Path) -> None:
             plain_frame(ax)
             ax.get_legend().remove()
         row[0].set_ylabel("test accuracy, per cent")
-        # beside the panels, all of which have the same lines: within them it would cover some
+        # next to the panels, all of which have the same lines: within them it would cover some
         row[len(levels) - 1].legend(
             frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5)
         )

@@ -122,7 +122,7 @@ def descend(target: Any, seed: int) -> dict[int, Any]:
 
 
 def same_class(Z: Any, y: Any) -> float:
-    """Share of the own class among the nearest rows, so many that they fill half of a class."""
+    """Share of the own class among the nearest rows, this many that they fill half of a class."""
     count = min(REGION, len(y) - 1)
     near = NearestNeighbors(n_neighbors=count).fit(Z).kneighbors(return_distance=False)
     return float(np.mean(y[near] == y[:, None]))

@@ -58,7 +58,7 @@ SAYS = (
     f"5t-SNE overtakes t-SNE: its lead with 1 and with {PAPERS} voters, points",
     f"5t-SNE rearranges after iteration {EARLY}: rank correlation of distances then and at the end",
     f"5t-SNE has more homogeneous regions: own class among {REGION} nearest, points",
-    f"does 5t-SNE rearrange more after iteration {EARLY}? its rank correlation minus t-SNE's",
+    f"does 5t-SNE rearrange more after iteration {EARLY}? its rank correlation against t-SNE's",
 )
 
 
@@ -185,7 +185,7 @@ def _more_voters(done: list[Done], setting: str) -> Judged:
         for v, (gap, one, five) in ((v, gaps[v]) for v in (PAPERS, MORE))
     ]
     text = (
-        f'"when k is increased, 5t-SNE overtakes t-SNE": **{verdict}**. 5t-SNE minus t-SNE is '
+        f'"when k is increased, 5t-SNE overtakes t-SNE": **{verdict}**. The lead of 5t-SNE is '
         f"{Summary(gaps[1][0]):+.2f} points with one voter, {shown[0]} and {shown[1]}. It is "
         f"clearly ahead with {_counts([v for v in VOTERS if sure[v] > SURE])}, and clearly behind "
         f"with {_counts([v for v in VOTERS if sure[v] < -SURE])}."
@@ -235,7 +235,7 @@ def _more_rearranging(done: list[Done], setting: str) -> Judged:
     text = (
         f"Our question: does 5t-SNE rearrange more than t-SNE? **{answer[0].upper()}{answer[1:]}**."
         f" For t-SNE these correlations are {rows[1]:.2f} and {classes[1]:.2f}; those of 5t-SNE "
-        f"minus them are {_plain(rows[0], '+')} and {_plain(classes[0], '+')}. The Procrustes "
+        f"are higher by {_plain(rows[0], '+')} and {_plain(classes[0], '+')}. The Procrustes "
         f"distance of the two pictures is {shape[1]:.2f} for t-SNE and {shape[2]:.2f} for 5t-SNE."
     )
     return Judged(answer, _plain(rows[0], "+"), text)

@@ -75,7 +75,7 @@ class Cell:
         return test[np.arange(len(test)), _last_best(train)]
 
     def growth(self, method: str, high: int, low: int = 1) -> Any:
-        """What a larger test k is worth, in the mean over the training k."""
+        """What a larger test k is worth, on average over the training k."""
         gaps = [self.at(method, k, high) - self.at(method, k, low) for k in self.ks(method)]
         return np.mean(gaps, axis=0) if gaps else None
 

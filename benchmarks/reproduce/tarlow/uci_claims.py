@@ -123,7 +123,7 @@ def _similar(cells: Cells) -> Iterator[Claim]:
         each = Summary([np.mean(values) / 100.0 for values in by_set.values()])
         outcome = judged([Gap(each.mean, each.error, len(by_set))], Level(ALIKE))
         says = "small sets: the log objective and the accuracy objective perform alike"
-        figure = f"log minus accuracy: {each:+.1f} points"
+        figure = f"log against accuracy: {each:+.1f} points"
         yield Claim(says, outcome or "partly", figure)
 
 

@@ -37,7 +37,7 @@ WITH_K = (*FAMILIES, "LMNN")
 METHODS = ("NCA", *WITH_K, *WITHOUT_K)
 
 
-#: methods with one objective and no penalty to choose: they stand beside every setting
+#: methods with one objective and no penalty to choose: they stand next to every setting
 SETTLED = (*PEERS, *WITHOUT_K)
 
 
@@ -82,7 +82,7 @@ CLAIMS: tuple[tuple[str, Callable[[Cell], Any]], ...] = (
 
 
 def _cells(done: list[Done]) -> Cells:
-    """The results of each setting, rank and set; LMNN stands beside every setting."""
+    """The results of each setting, rank and set; LMNN stands next to every setting."""
     groups: dict[Any, list[Done]] = {}
     for each in sorted(done, key=lambda each: each.job["method"] in SETTLED):
         job = each.job
@@ -90,7 +90,7 @@ def _cells(done: list[Done]) -> Cells:
         if job["method"] not in SETTLED:
             groups.setdefault(((job["objective"], job["alpha"]), *where), []).append(each)
             continue
-        for setting in SETTINGS:  # the same beside each of them
+        for setting in SETTINGS:  # the same against each of them
             if setting == SETTINGS[0] or (setting, *where) in groups:
                 groups.setdefault((setting, *where), []).append(each)
     return {key: Cell(group) for key, group in groups.items()}
@@ -141,12 +141,12 @@ def claims(done: list[Done]) -> Iterator[Claim]:
 
 
 def _standings(cells: Cells) -> str:
-    """kNCA beside the best other method, set by set."""
+    """kNCA against the best other method, set by set."""
     rows = []
     for rank, rank_words in RANKS.items():
         for name, (gap, errors, best) in standings(cells, rank).items():
             rows.append([name, rank_words, best, f"{gap:+.1f}", f"{errors:+.1f}"])
-    header = ["set", "rank", "best other method", "kNCA minus that, points", "in standard errors"]
+    header = ["set", "rank", "best other method", "kNCA against that, points", "in standard errors"]
     return table(header, rows)
 
 
@@ -243,7 +243,7 @@ def _tables(cells: Cells) -> Iterator[str]:
             yield f"**{name}, {rank_words}, {len(cell.splits)} splits**\n\n{table(header, rows)}"
         comparison = _comparison(of_rank(cells, SETTINGS[0], rank))
         if comparison:
-            yield f"**{rank_words}, methods without a k beside the others**\n\n{comparison}"
+            yield f"**{rank_words}, methods without a k against the others**\n\n{comparison}"
 
 
 def _comparison(found: dict[str, Cell]) -> str:

@@ -110,7 +110,7 @@ def resolve_sizes(n: int, perplexity: float, k: int, metric: Any, owner: str) ->
         perplexity = most
     if k > max(1, n - 2):
         warn(
-            f"k={k} is too large for {n} rows, which have no choice of so many: k={max(1, n - 2)} "
+            f"k={k} is too large for {n} rows, which offer no such choice: k={max(1, n - 2)} "
             "is used."
         )
         k = max(1, n - 2)

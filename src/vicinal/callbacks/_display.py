@@ -151,7 +151,7 @@ class _LiveLines:
 
 
 def _fitted(width: int, parts: list[str]) -> tuple[int, str]:
-    """The length of the bar, and the words beside it.
+    """The length of the bar, and the words next to it.
 
     A narrow terminal shortens the bar first, then the words, and only then leaves words out.
     """

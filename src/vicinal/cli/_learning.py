@@ -174,7 +174,7 @@ def _callbacks(console: Console, learner: Any, options: dict[str, Any]) -> list[
 
 
 def thread_limit(threads: int | None) -> Any:
-    """Use at most so many threads in a block; None: all cores."""
+    """Use at most this many threads in a block; None: all cores."""
     import sklearn.utils  # noqa: F401  (loads the OpenMP runtime that is to be limited)
     from threadpoolctl import threadpool_limits
 

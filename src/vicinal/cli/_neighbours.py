@@ -94,7 +94,7 @@ def among(model: Any, queries: Table, searched: Table, k: int, same: bool) -> Ne
         distances = np.linalg.norm(points[near] - Z[:, None], axis=2)
     if same:
         others = near != np.arange(len(Z))[:, None]
-        others[others.all(axis=1), -1] = False  # so many equal rows that the row is not among them
+        others[others.all(axis=1), -1] = False  # the row is not among its equals
         distances, near = (each[others].reshape(len(Z), k) for each in (distances, near))
     labels = None if searched.y is None else searched.y[near]
     return Nearest(distances, near, labels, searched.label or "")

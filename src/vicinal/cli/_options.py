@@ -41,7 +41,7 @@ class Duration(click.ParamType):
 
 
 class Setting(click.ParamType):
-    """A parameter and its value, ``name=value``: a number, a truth value, a list, or a string."""
+    """A parameter and its value, ``name=value``: a number, a boolean, a list, or a string."""
 
     name = "name=value"
 
@@ -269,7 +269,7 @@ TIME_BUDGET = option(
 
 THREADS = option(
     "Limits", "--threads", Whole(1),
-    "Use at most so many threads. Default: all cores. The result is the same.",
+    "Use at most this many threads. Default: all cores. The result is the same.",
 )  # fmt: skip
 
 LEARNING = add_options(
@@ -285,7 +285,7 @@ LEARNING = add_options(
 )  # fmt: skip
 
 KEEP = option(
-    "Output", "--keep", str, "Columns of the table to put beside the result, such as an "
+    "Output", "--keep", str, "Columns of the table to put next to the result, such as an "
     "identifier. May be repeated, or name several: --keep id,species.", **_SOME,
 )  # fmt: skip
 

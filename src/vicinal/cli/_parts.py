@@ -52,7 +52,7 @@ class Job:
     method : str
         "transform" or "predict".
     keep : list of str or None
-        Columns to put beside the result; None: all.
+        Columns to put next to the result; None: all.
     proba : bool
         Whether predictions come with probabilities.
     options : dict
@@ -123,7 +123,7 @@ def _parts_of(folder: Path, output: Path) -> list[Part]:
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in sorted(files):
             inner = Path(where, name).relative_to(folder)
-            if name.startswith((".", "_")):  # what writers of parts leave beside them
+            if name.startswith((".", "_")):  # what writers of parts leave next to them
                 continue
             if not set(map(str.lower, inner.suffixes)) & set(TABLES):
                 others.append(str(inner))

@@ -28,7 +28,7 @@ _BROKEN = (
     zlib.error,
 )  # fmt: skip
 PARQUET = (".parquet", ".pq")
-_MANY = 50  # so many classes are believed, however few rows there are
+_MANY = 50  # this many classes are believed, however few rows there are
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ def save(pipeline: Any, path: Path) -> None:
 
     try:
         vicinal.save(pipeline, path)
-    except OSError as error:  # it names the temporary file beside the path
+    except OSError as error:  # it names the temporary file next to the path
         raise Failure(f"{path}: the model cannot be written: {error.strerror}.") from error
 
 

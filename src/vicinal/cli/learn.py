@@ -208,7 +208,7 @@ vicinal fit data.csv --label species && vicinal embed data.csv --model model.vic
 @click.argument("data", type=_options.DATA_FILE)
 @option(
     "Table", "--label", str, "A column that only colours the picture, by name or position; it is "
-    "written beside the places and not used otherwise.", metavar="COLUMN",
+    "written next to the places and not used otherwise.", metavar="COLUMN",
 )  # fmt: skip
 @_options.FORMAT
 @_options.COLUMNS

@@ -65,7 +65,7 @@ vicinal predict model.vic test.csv --label species
 @_options.SCHEDULER
 @option("Output", "--proba", bool, "Add a column with the probability of each class.")
 @option(
-    "Output", "--keep", str, "Write only these columns of DATA beside the prediction. May be "
+    "Output", "--keep", str, "Write only these columns of DATA next to the prediction. May be "
     "repeated, or name several: --keep id,species. Default: all.", multiple=True, metavar="COLUMN",
 )  # fmt: skip
 @option("Output", "--only-prediction", bool, "Write none of the columns of DATA.")

@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-_AHEAD = 2  # batches after the present one that the source is told of
+_AHEAD = 2  # batches after the present one that the source may prepare
 
 
 class BatchStream:

@@ -131,7 +131,7 @@ class Problem:
         return self.trust is not None and self._has_moved(self._points(theta), 0.5)
 
     def _has_moved(self, Z: Any, share: float) -> bool:
-        """Whether the rows have moved by more than a share of the radius, in the mean square."""
+        """Whether the rows have moved by more than a share of the radius, by the mean square."""
         assert self.trust is not None
         centre, radius = self.trust
         return bool(points.moved(Z, centre) > len(Z) * (share * radius) ** 2)

@@ -1,7 +1,7 @@
 """A random generator for each step of a fit.
 
 What a step draws depends on the seed of the fit and on the name of the step alone: not on the steps
-before it.  A step of a resumed fit, or one that runs beside others, draws what it always does.
+before it.  A step of a resumed fit, or one that runs next to others, draws what it always does.
 """
 
 from __future__ import annotations

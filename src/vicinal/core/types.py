@@ -87,7 +87,7 @@ class Evaluation(NamedTuple):
     """What an objective returns: the mean loss, its gradient (None if not requested), and facts.
 
     ``facts`` holds figures about the evaluation, such as ``share_of_pairs``.  ``weight`` is that of
-    the queries in the mean, 0 if none counts and NaN if the objective does not tell: the value and
+    the queries on average, 0 if none counts and NaN if the objective does not tell: the value and
     the gradient of all queries are weighted means over disjoint blocks of them.
     """
 

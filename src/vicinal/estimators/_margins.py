@@ -82,7 +82,7 @@ class FindTargets:
 
 @dataclass
 class RefreshTargets:
-    """Finds the target neighbours anew, at the current map, every few iterations.
+    """Finds the target neighbours again, at the current map, every few iterations.
 
     This never raises the loss, which falls with the distance of each target neighbour, so the
     losses after all refreshes can be compared.

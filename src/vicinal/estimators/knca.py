@@ -94,7 +94,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
     objective : {"log", "accuracy"}, default="log"
         Mean log-probability of winning the vote, or expected share of votes won.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
         The start; its scale, unless it is an array, is the best one for "log" at this k on a

@@ -100,10 +100,10 @@ class LMNN(LearntMetricMixin, LabelledLearner):
         Choose the target neighbours again after this many iterations, as the nearest rows under
         the map learnt so far; ``rounds_`` shows how many were new.  None: once, before learning, in
         the scaled columns.  Refreshing every 20 iterations was ahead on balance, ionosphere and
-        segment, behind on wine and yeast, and level on the mean over eleven small tables
+        segment, behind on wine and yeast, and level on average over eleven small tables
         (docs/results/lmnn-defaults.md).
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="pca"
         The start.  "auto" is RCA, as in NCA; PCA is as good (docs/results/lmnn-defaults.md).  The

@@ -70,7 +70,7 @@ class MCML(LearntMetricMixin, LabelledLearner):
         Rank d of the map.  None: min(D, 32), or the rank of an array ``init``.  "auto" grows it
         from 2 while that helps.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "lda", "rca", "whiten", "annealing"}, part or \
             array, default="auto"
         The start; its scale, unless it is an array, is the best one on a sample.

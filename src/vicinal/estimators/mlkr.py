@@ -54,7 +54,7 @@ class MLKR(RegressionLearner):
         2, up to the default, until R² on held-out rows no longer improves, and takes the lowest
         rank within a standard error of the best.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     kernel : {"gaussian", "student", "laplace"} or part, default="gaussian"
         Replaces :math:`e^{-d^2}`; "student" has a heavy tail, "laplace" is :math:`e^{-d}`.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"

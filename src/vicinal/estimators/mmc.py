@@ -1,4 +1,4 @@
-"""Mahalanobis metric for clustering: similar pairs near, dissimilar pairs far on the mean."""
+"""Mahalanobis metric for clustering: similar pairs near, dissimilar pairs far on average."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class MMC(PairClassifierMixin, MatrixLearner):
                     raise ValueError("MMC needs a dissimilar pair of two different rows. Got none.")
                 warn(
                     f"{np.sum(~usable)} of the {len(usable)} dissimilar pairs of MMC hold two "
-                    "equal rows: their distance is 0 under every metric, and counts in the mean."
+                    "equal rows: their distance is 0 under every metric, and counts on average."
                 )
             varies = scaled.scale > 0.0
             S = self._scatter(similar[:, varies])

@@ -112,7 +112,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         scale of all other starts is the best one for "log" on a sample.  With the kernel "compact"
         it is that of the Gaussian kernel times :math:`\sqrt{2 / (d + 6)}`; without backgrounds it
         is the best one for "accuracy".  "auto" is RCA with a shrunk within-class scatter (identity
-        for the diagonal map).  A map that bends starts as the linear one; without a linear part, as
+        for the diagonal map).  A nonlinear map starts as the linear one; without a linear part, as
         a matrix of its last layer.  "annealing" begins with a map of many rows and fades them out
         one by one ([Oneata2011]_ section 3.3.6): slow, for small d and matrices only.
     solver : {"auto", "lbfgs", "cg", "bold_driver", "adaptive", "projected", "momentum", "adam", \
@@ -464,7 +464,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         y : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
             Labels, or label distributions with columns in the order of ``classes_``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in the mean.
+            Weight of each row on average.
         matches : {sparse matrix, array-like} of shape (n_samples, n_training_samples), default=None
             After a fit to matches: how right it is that a row of X picks a row of the X of ``fit``.
 

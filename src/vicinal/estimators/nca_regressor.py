@@ -64,7 +64,7 @@ class NCARegressor(RegressionLearner):
     n_components : int, "auto" or None, default=None
         Rank of the map.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     matching : {"soft", "hard"}, default="soft"
         How rows match: :math:`m_{ij} = e^{-\|y_i - y_j\|^2 / 2 s^2}`, or 1 where
         :math:`\|y_i - y_j\| \le s` and 0 elsewhere.
@@ -250,7 +250,7 @@ class NCARegressor(RegressionLearner):
 def _nearness(values: Array) -> float:
     """The distance of numbers within which `_NEAR` of all pairs of rows lie, on a sample of rows.
 
-    If so many pairs have equal numbers that it is zero, the least distance that is not.
+    If this many pairs have equal numbers that it is zero, the least distance that is not.
     """
     sample = values[:: 1 + len(values) // _SAMPLE]
     distances = pdist(sample)

@@ -60,7 +60,7 @@ class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
         the rank of ``init`` if that is an array.  "auto" chooses it as :class:`NCA` does, by the
         score that ``cv`` describes.
     mapping : {"linear", "diagonal", "periodic"} or map, default="linear"
-        A full matrix, one weight for each feature, or a map that bends, as in :class:`NCA`.
+        A full matrix, one weight for each feature, or a nonlinear map, as in :class:`NCA`.
     init : {"auto", "identity", "random", "pca", "whiten"}, part or array, default="auto"
         The start: a name, an object with parameters, or an array of shape (n_components,
         n_features), which is used as given.  The scale of all other starts is the best one on a

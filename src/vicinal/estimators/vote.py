@@ -102,7 +102,7 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
     -----
     A vote is no single map: there are no ``components_``.  Callbacks, checkpoints and
     ``warm_start`` are for single maps.  A classifier that learns no metric, such as a forest, can
-    vote beside this one in :class:`sklearn.ensemble.VotingClassifier`.
+    vote next to this one in :class:`sklearn.ensemble.VotingClassifier`.
 
     Examples
     --------

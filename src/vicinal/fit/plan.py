@@ -156,7 +156,7 @@ def _sampling(
         return samplers.Full(), f"all {size.n} rows take some {in_short(whole)} s, within {what}"
     why = f"all {size.n} rows would take some {in_short(whole)} s, more than {what}"
     if whole <= limit:
-        what = "noisy tables" if noisy else "maps that bend"
+        what = "noisy tables" if noisy else "nonlinear maps"
         why = f"{what} learn better from small batches"
     # queries have all rows to pick from
     queries = samplers.StochasticQueries(int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES)))

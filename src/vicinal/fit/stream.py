@@ -440,7 +440,7 @@ def _begin(
     if is_auto(config.alpha):  # a search needs all rows
         alpha = vars(estimator).get("alpha_", problem.alpha)  # as an earlier fit has chosen it
         problem = problem.replace(alpha=alpha)
-    # an array is used as given, and a map that bends would learn the few rows by heart
+    # an array is used as given, and a nonlinear map would learn the few rows by heart
     if not isinstance(starts.resolve(estimator.init, method.name), starts.Given):
         if not maps.bends(method.mapping):
             method = replace(method, coarse=_first_run)

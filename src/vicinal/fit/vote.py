@@ -23,7 +23,7 @@ _ENTRIES = 2**21  # of the largest array of pairs
 _SCORED = 1000  # rows of a fold, at most, that choose scales and weights
 _TEMPERATURE = 0.02  # a score that is lower by this much counts e times less
 _LEAST = 0.03  # weight below which a vote is left out
-_LOG_SHARE = 0.3  # of the log loss in the score of classes, beside the accuracy
+_LOG_SHARE = 0.3  # of the log loss in the score of classes, next to the accuracy
 _FLOOR = 1e-3  # least probability in the log loss
 
 

@@ -105,7 +105,7 @@ def make_learner(
     -----
     What is done with a column that no option names:
 
-    - Numbers and truth values: gaps are filled with the median.  If at least 1 % of the values are
+    - Numbers and booleans: gaps are filled with the median.  If at least 1 % of the values are
       missing, and at least 5, another column says where.
     - Categories and strings that repeat: one column of zeros and ones for each value, a missing
       value among them.  Values that are new at prediction count as rare ones, or as none.
@@ -180,7 +180,7 @@ def _sorted(X: Any, wishes: Wishes, strict: bool, named: bool) -> Uses:
 
 
 def _about_names(X: Any) -> list[str]:
-    """What is told of columns that have the name of an earlier one."""
+    """What is said about columns that have the name of an earlier one."""
     names = list(X.columns) if is_frame(X) else []
     both = zip(names, numbered(names), strict=True)
     return [f"Another column {name!r} is called {new!r}." for name, new in both if name != new]

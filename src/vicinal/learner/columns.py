@@ -174,7 +174,7 @@ def _from_array(name: Any, values: Array) -> Column:
 
 
 def _from_objects(name: Any, values: Array) -> Column:
-    """Objects of Python: numbers, truth values, strings, dates, lengths or anything else."""
+    """Objects of Python: numbers, booleans, strings, dates, lengths or anything else."""
     column = Column(name, "object", values)
     kinds = {type(value) for value in column.present}
     numbers = (int, float, Decimal, np.number)
@@ -227,7 +227,7 @@ def _from_pandas(name: Any, series: Any) -> Column:
         numbers = series.to_numpy()
     else:
         numbers = series.to_numpy(na_value=np.nan)
-        if numbers.dtype.kind not in "biuf":  # truth values with gaps
+        if numbers.dtype.kind not in "biuf":  # booleans with gaps
             numbers = series.to_numpy(np.float64, na_value=np.nan)
     return Column(name, "bool" if kind == "b" else "number", numbers)
 

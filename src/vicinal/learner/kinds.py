@@ -40,7 +40,7 @@ class Uses:
     """Columns by their use, in the order of the table, and what is told about them."""
 
     numbers: list[Any] = field(default_factory=list)
-    gaps: list[Any] = field(default_factory=list)  # numbers of which some are missing
+    gaps: list[Any] = field(default_factory=list)  # numbers, some of them missing
     categories: list[Any] = field(default_factory=list)  # strings
     codes: list[Any] = field(default_factory=list)  # categories that are numbers
     ordinal: dict[Any, list[Any]] = field(default_factory=dict)  # with their levels in order

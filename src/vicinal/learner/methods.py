@@ -55,7 +55,7 @@ _ALL = (
                "neighbourhood components analysis: near rows share a label"),
     MethodInfo("nca-diagonal", "NCA", "classes", "NCA with one weight for each column",
                presets={"mapping": "diagonal"}),
-    MethodInfo("nca-periodic", "NCA", "classes", "NCA with a map that bends: learnt waves of each "
+    MethodInfo("nca-periodic", "NCA", "classes", "NCA with a nonlinear map: learnt waves of each "
                "column", presets={"mapping": "periodic"}),
     MethodInfo("vote", "MetricVote", "classes", "a vote of several learnt metrics, weighed by rows "
                "that they did not learn from: the most accurate, and no single map"),

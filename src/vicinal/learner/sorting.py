@@ -25,9 +25,9 @@ from vicinal.learner.reading import (
     written_of,
 )
 
-_FEW = 20  # so many different strings are categories, however few rows there are
+_FEW = 20  # this many different strings are categories, however few rows there are
 _SHARE = 0.5  # categories repeat: columns with a larger share of different values are no categories
-_WORDS = 3.0  # words in the mean value of a column of text
+_WORDS = 3.0  # words of a value of a column of text, on average
 _DENSE = 0.6  # share of the integers of a range that row numbers fill, after a split
 _AT_LEAST = 20  # rows from which on row numbers and copies are told from chance
 _COUNTS = 0.95  # share of the rows with one more than the row before

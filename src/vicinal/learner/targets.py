@@ -13,7 +13,7 @@ from vicinal.learner.columns import as_array, is_missing, n_rows
 from vicinal.learner.errors import shown
 from vicinal.learner.reading import LABEL_GAPS, is_gap, number_of, written_of
 
-_MANY = 20  # so many different whole numbers may be classes
+_MANY = 20  # this many different whole numbers may be classes
 _COMMON = 0.8  # share of the rows from which on the most frequent class is worth a note
 
 
@@ -49,7 +49,7 @@ def target_kind(y: Any) -> str:
 def as_target(y: Any, task: str, force: bool = False) -> Array:
     """Labels as an estimator learns them: numbers also if stored as text, and classes of one type.
 
-    Classes of which some are strings become strings.  With ``force`` numbers with fractions that
+    Classes become strings if some of them are.  With ``force`` numbers with fractions that
     are to be classes do, too: otherwise they are left to the estimator, which refuses them.
     """
     values = as_labels(y)

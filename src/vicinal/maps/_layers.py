@@ -327,7 +327,7 @@ class LayerRows:
 
 
 def weights_beside(A: Array, X: Any, outputs: LayerRows, rng: np.random.RandomState) -> Array:
-    """The first weights of the outputs of a layer, beside a matrix A of its inputs.
+    """The first weights of the outputs of a layer, next to a matrix A of its inputs.
 
     They are zero, but random for components that A leaves at zero, as a start does if more
     components are requested than there are columns.  Such a component would have no gradient.

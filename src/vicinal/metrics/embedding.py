@@ -186,7 +186,7 @@ def nearest_others(Z: Array, k: int) -> Array:
     """Numbers of the k nearest other rows of each row, nearest first."""
     near, apart = finder("exact", Z)(Z, k + 1)
     own = near == np.arange(len(Z))[:, None]
-    own[~own.any(axis=1), -1] = True  # so many duplicates that the row itself is not listed
+    own[~own.any(axis=1), -1] = True  # duplicates pushed the row itself out
     near = near[~own].reshape(len(Z), k)
     # Trees return equally distant rows in no particular order: sort them by their numbers.
     order = np.lexsort((near, apart[~own].reshape(len(Z), k)), axis=1)

@@ -75,7 +75,7 @@ def compare_methods(
     cv : int, splitter or iterable, default=5
         Number of folds, stratified by class, or folds as in scikit-learn.
     repeats : int, default=1
-        How often an int ``cv`` is drawn anew.
+        How often an int ``cv`` is drawn again.
     n_neighbors : int, default=5
         Neighbours that vote for methods without ``predict``, and for the second figure of others.
     target : {"classes", "numbers"}, default=None

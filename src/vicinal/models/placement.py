@@ -4,7 +4,7 @@ A new row i has the loss :math:`\sum_j p^k_{ij} \delta_{ij} + \log e_k(w_i)` ove
 picture, which stay where they are.  It is minimised from the better of two starts: the mean of its
 neighbours' places, weighted by the marginals, and the place of the likeliest of them.
 
-Each row is computed by itself, so that its place does not depend on the rows beside it.
+Each row is computed by itself, so that its place does not depend on the rows that come with it.
 """
 
 from __future__ import annotations

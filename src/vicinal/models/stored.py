@@ -239,5 +239,5 @@ class StoredRows:
         """Positions of the k nearest other training rows of some training rows."""
         near = self._voters(self.Z[rows], k + 1)
         other = near != rows[:, None]
-        other[other.all(axis=1), 0] = False  # so many duplicates that the row itself is missing
+        other[other.all(axis=1), 0] = False  # duplicates pushed the row itself out
         return near[other].reshape(len(rows), k)

@@ -51,7 +51,7 @@ def to_onnx(
     differ by 1e-6 or so, more if the embedded rows are spread widely, and a label may differ where
     two classes are nearly equally likely; rows are centred before anything else, so data far from
     the origin lose nothing more.  Missing values, which estimators refuse, give probabilities of
-    NaN, beside a label that means nothing.
+    NaN, next to a label that means nothing.
 
     Each row is compared with all stored training rows, one row after the other.  Memory is that of
     a few arrays of the stored rows' size, for any number of rows, and the model has the size of

@@ -141,7 +141,7 @@ class EmbeddingDisplay(Display):
         X_test, y_test : as X and y, default=None
             Rows that were held out.
         before : "pca", None, transformer or array-like, default="pca"
-            What to draw beside the learnt map: principal components of the scaled columns, nothing,
+            What to draw next to the learnt map: components of PCA, nothing,
             the rows under another fitted transformer, or given points: those of X, then of X_test.
         show : {"all", "held-out"}, default="all"
             Whether to draw the rows that were learnt from too, faintly, or X_test alone.
@@ -349,7 +349,7 @@ def before_after(
     axes : sequence of matplotlib Axes, default=None
         One for each panel; None makes a new figure.
     classes, size
-        As in `scatter`.  The legend is beside the last panel.
+        As in `scatter`.  The legend is next to the last panel.
 
     Returns
     -------

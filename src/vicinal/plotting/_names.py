@@ -1,4 +1,4 @@
-"""The names of classes: a legend beside the axes, or text in the picture; a colour bar."""
+"""The names of classes: a legend next to the axes, or text in the picture; a colour bar."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_names(
     colours : Classes or Numbers
     names : str
         One of `NAMES`.  "auto": a legend for up to 60 classes, and names in the picture if there
-        are more than ten, since colours repeat then; an image of so many has no legend.
+        are more than ten, since colours repeat then; an image of this many has no legend.
     beside : bool
         Whether these axes have the legend or the colour bar; one of several panels has it.
     title : str or None
@@ -97,7 +97,7 @@ def legend_columns(n_classes: int, height: float) -> int:
 
 
 def legend_inches(colours: Any, height: float, names: str) -> float:
-    """Width to leave for the legend or the colour bar beside the axes."""
+    """Width to leave for the legend or the colour bar next to the axes."""
     if names in ("none", "points"):
         return 0.0
     if not isinstance(colours, Classes):

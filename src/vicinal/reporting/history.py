@@ -14,7 +14,7 @@ from vicinal.reporting.spaces import Space
 
 _QUERIES = 1000  # most rows of either kind that are scored after an iteration
 _REFERENCES = 5000  # most training rows that they are compared with
-_WIDE, _ERRORS = 0.05, 2.0  # scores part if they differ by more than this and so many errors
+_WIDE, _ERRORS = 0.05, 2.0  # scores part if they differ by more than this and this many errors
 
 
 class Parting(NamedTuple):

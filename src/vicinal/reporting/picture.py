@@ -78,7 +78,7 @@ def _size(Z: Array) -> float:
 
 
 def thinned(frames: Sequence[Any], n: int) -> list[Any]:
-    """As many frames as a page of n points has room for beside the last one, spread evenly."""
+    """As many frames as a page of n points has room for next to the last one, spread evenly."""
     most = int(np.clip(_POINTS_OF_ALL_FRAMES // max(n, 1), 3, _MOST_FRAMES)) - 1
     if len(frames) <= most:
         return list(frames)

@@ -100,7 +100,7 @@ def _what(points: Points) -> str:
     columns = _columns(points)
     if n_features != _n_columns(points):
         columns += f" ({n_features:,} features after encoding)"
-    kind = "a linear map" if hasattr(learner, "components_") else "a map that bends"
+    kind = "a linear map" if hasattr(learner, "components_") else "a nonlinear map"
     long, _, aim = _summary(name).partition(": ")
     who = f"{name}, {long}," if aim else name
     how = f": {aim or long}." if long else "."

@@ -119,7 +119,7 @@ class MiniBatches(Sampler):
 
         The batches of a pass come in random order.
     space : {"embedded", "input"}
-        Where to cluster: the projections, anew at the beginning of every pass, or the scaled
+        Where to cluster: the projections, again at the beginning of every pass, or the scaled
         input, once.  No effect on random batches.
     correct_scale : bool
         Whether a fit ends by multiplying the map by the factor that suits all rows best.  False:
@@ -222,7 +222,7 @@ class StochasticQueries(Sampler):
         check_part(self, "size", low=1, kind=int, closed=True)
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
-        """Check the size; every pass is shuffled anew."""
+        """Check the size; every pass is shuffled again."""
         if not _leaves_rows_out(self, self.size, source.n_rows):
             return lambda theta, random_state: [Batch()]
 

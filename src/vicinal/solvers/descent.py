@@ -312,7 +312,7 @@ class Adam(Solver):
 
     P is the projection ``fun.project``, if there is one.  The gradient is then the projected one:
     the moments of the plain gradient would hold what the projection takes away, such as a
-    constant in each column of a map on the simplex, and the rest would be lost beside it.
+    constant in each column of a map on the simplex, and the rest would be lost compared with it.
 
     Parameters
     ----------

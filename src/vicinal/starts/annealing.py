@@ -28,7 +28,7 @@ _MOST_COMPONENTS = 64
 Descend = Callable[[Array, Array, int], Array]
 
 
-@dataclass(frozen=True, eq=False)  # `init` may be an array, which has no single truth value
+@dataclass(frozen=True, eq=False)  # `init` may be an array, which has no single boolean value
 class Annealing:
     r"""A low-rank start from a map with more rows, faded out one at a time, least important first.
 

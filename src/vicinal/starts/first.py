@@ -340,7 +340,7 @@ def repair_scale(
 
 
 def n_starts(start: Any) -> int:
-    """How often a fit begins anew with a start, which may be any function."""
+    """How often a fit begins again with a start, which may be any function."""
     return int(getattr(start, "n_init", 1))
 
 

@@ -314,7 +314,7 @@ def same_parameters(one: Any, other: Any) -> bool:
     return all(np.array_equal(value, vars(other)[name]) for name, value in vars(one).items())
 
 
-@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+@dataclass(frozen=True, eq=False)  # arrays have no single boolean value
 class Given:
     """A user's own array.
 

@@ -48,7 +48,7 @@ _KEYS: dict[str, set[str]] = {
 
 
 class Encoder:
-    """Encodes values as JSON, with their arrays beside it.
+    """Encodes values as JSON, with their arrays next to it.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class VoteCounter:
     ) -> None:
         self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
         # Sets with a member too light for plain numbers weigh less than binom(n, k) times that
-        # limit in all: negligible beside ``least``.
+        # limit in all: negligible compared with ``least``.
         lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
         self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
         self.F = np.empty((n_classes, k + 1, lanes))

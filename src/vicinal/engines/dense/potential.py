@@ -1,7 +1,7 @@
 r"""Sums over sets of k fixed points, seen from any place, in NumPy: for few points.
 
 The polynomial :math:`\prod_j (1 + w_j t)` up to :math:`t^k` is multiplied up in pairs, as a
-tree, with its derivative by the place beside it.  All terms are positive, so nothing cancels, and
+tree, with its derivative by the place next to it.  All terms are positive, so nothing cancels, and
 each place is computed by itself: the bits do not depend on how many are asked for.
 """
 

@@ -152,7 +152,7 @@ def _widened(values: list[float], share: float) -> Range:
 
 # A matrix -----------------------------------------------------------------------------------------
 
-LONGEST = 18  # letters of a name beside the heat map
+LONGEST = 18  # letters of a name next to the heat map
 
 
 def heat_map(matrix: Array, names: list[str], words: str) -> str:
