@@ -231,10 +231,10 @@ def test_a_mean_that_rests_on_one_set_says_so():
     names = ("x", "y", "z")
     some = done(x=0.3, y=-0.05, z=-0.05)
     assert told_over_sets(some, "a", "b", names).startswith(
-        "ahead by 6.82 ± 0.06 points; without x"
+        "ahead by 6.82 ± 0.06 points; without the set x"
     )
-    assert "without x behind by 4.85" in told_over_sets(some, "a", "b", names)
-    assert figure(some, "a", "b", names) == "+6.8 ± 0.1 points; without x -4.8 ± 0.1"
+    assert "without the set x behind by 4.85" in told_over_sets(some, "a", "b", names)
+    assert figure(some, "a", "b", names) == "+6.8 ± 0.1 points; without the set x -4.8 ± 0.1"
     all_alike = done(x=0.1, y=0.1, z=0.1)
     assert told_over_sets(all_alike, "a", "b", names) == "ahead by 10.15 ± 0.06 points"
     assert figure([], "a", "b", names) == ""

@@ -90,7 +90,7 @@ def test_the_index_has_an_order(toy):
     assert '<a id="oneata"></a>' in text
     assert "## Others\n\n| claim | seen? | our figure ± error | page |\n" in text
     assert "| squares grow | seen | 1 of 3 | [toy](toy.md) |" in text
-    assert "Of 1 claims of the papers, 1 are seen" in text
+    assert "Of all 1 claims of the papers, 1 are seen" in text
 
 
 def test_signs_and_decimals_of_printed_figures():
@@ -113,7 +113,7 @@ def test_a_line_of_the_index_stays_short(toy):
     toy()
     for claim in (
         Claim("a" * 111, "seen", "1"),
-        Claim("a", "seen", "1" * 71),
+        Claim("a", "seen", "1" * 83),
         Claim("a", "so", ""),
     ):
         wrong = replace(toy.make(), claims=lambda done, claim=claim: [claim])

@@ -260,7 +260,7 @@ def test_busy_cores():
     assert str(others) == "an unknown share of the cores"
     with others:
         time.sleep(0.6)
-    assert "on the mean" in str(others)
+    assert "on average" in str(others)
 
 
 def test_a_result_that_is_not_finite_is_said():

@@ -53,7 +53,7 @@ def test_page_of_maps_says_whether_the_goal_is_reached(periodic, monkeypatch):
     template = experiment.page.read_text("utf-8")
     assert set(pages.places(template)) - {"facts"} <= set(parts)
     # k-NN is no goal; the map that is best on the inner rows is the chosen one
-    ahead = "Ahead of it" if periodic > 0.85 else "None of ours is ahead of it on the mean"
+    ahead = "Ahead of it" if periodic > 0.85 else "None of ours is ahead of it on average"
     assert "The highest of the four peers is RandomForest with 85.5 ± 0.5. " in parts["finding"]
     assert ahead in parts["finding"]
     assert ("chosen inside" in parts["finding"].split(ahead)[1]) is (periodic > 0.85)
