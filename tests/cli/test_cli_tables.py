@@ -5,6 +5,7 @@ import io
 import itertools
 import pickle
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,7 +146,8 @@ def test_rows_without_a_label_are_left_out_and_numbers_are_learnt_as_numbers(iri
     assert told["classes"] == [0, 1]  # not 0.0 and 1.0
     assert told["target"] == "code"
     done = run("fit", "t.csv", "--label", "code", "--strict-columns", "--drop", "price", code=1)
-    assert "has no value in 10 of 50 rows: line 2, line 7, line 12" in done.stderr
+    assert "has no label in 10 of 50 rows: line 2, line 7, line 12" in done.stderr
+    assert "Without --strict-columns these rows are left out." in done.stderr
     words = ("--label", "price", "--drop", "code,petal_length")
     done = run("fit", "t.csv", *words, "-o", "m.vic")
     assert "different numbers and is learnt as a number; --task classes" in done.stderr
@@ -162,3 +164,12 @@ def test_names_of_columns_may_be_quoted_or_occur_twice(tmp_path, recwarn):
     assert table.X.columns.tolist() == ["a", "b", "a 2"]
     assert table.X["b"].tolist() == ["x y", "z"]
     assert "has several columns named 'a': column 3 is called 'a 2'" in str(recwarn[0].message)
+
+
+def test_strict_columns_refuses_a_table_with_titles(iris, run):
+    text = Path("iris.csv").read_text()
+    Path("t.csv").write_text(f"Flowers of the garden\n{text}")
+    done = run("fit", "t.csv", "--label", "species", "--set", "max_iter=2", "-o", "m.vic")
+    assert "Note: t.csv: line 1 above or below the table is left out." in done.stderr
+    done = run("fit", "t.csv", "--label", "species", "--strict-columns", code=1)
+    assert "line 1 above or below the table is left out. --strict-columns refuses" in done.stderr

@@ -154,7 +154,7 @@ def test_names_that_occur_twice_get_a_number(file):
 
 def test_rows_without_a_label(file):
     table = read_table(file(CSV), "colour")
-    with pytest.raises(ValueError, match=r"'colour'.* no value in 1 of 3 rows: line 5"):
+    with pytest.raises(ValueError, match=r"'colour'.* no label in 1 of 3 rows: line 5"):
         table.labelled(strict=True)
     with pytest.warns(TableNote, match="1 of 3 rows have no label"):
         assert table.labelled(strict=False).y.tolist() == ["red", "blue"]

@@ -16,6 +16,8 @@ from itertools import count, islice
 
 import pandas as pd
 
+from vicinal.learner.errors import TableNote
+
 _OF_WINDOWS = "cp1252"  # what spreadsheets write in Western Europe and America
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # first bytes of files
 _SEPARATORS = ",;\t|"
@@ -190,6 +192,7 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
                 text = content.decode(_OF_WINDOWS)
                 warnings.warn(
                     f"{name} is not UTF-8 and is read as {_OF_WINDOWS}; --encoding says otherwise.",
+                    TableNote,
                     stacklevel=3,
                 )
                 return text
@@ -237,6 +240,7 @@ def _without_titles(text: str, sep: str, name: str) -> str:
         warnings.warn(
             f"{name}: {shown}{', …' if len(titles) > 5 else ''} above or below the table "
             f"{'are' if len(titles) > 1 else 'is'} left out.",
+            TableNote,
             stacklevel=3,
         )
         for i in titles:
@@ -318,6 +322,7 @@ def _different(names: list[str], table: str) -> list[str]:
             warnings.warn(
                 f"{table} has several columns named {name!r}: column {j + 1} is called "
                 f"{made[-1]!r}.",
+                TableNote,
                 stacklevel=3,
             )
     return made

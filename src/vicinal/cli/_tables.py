@@ -113,7 +113,9 @@ class Table:
             places = ", ".join(map(self.place, np.flatnonzero(empty)[:5])) + (
                 ", …" if n > 5 else ""
             )
-            raise ValueError(f"{where} has no value in {n} of {len(empty)} rows: {places}.")
+            told = f"{where} has no label in {n} of {len(empty)} rows: {places}."
+            more = " Without --strict-columns these rows are left out." if len(rows) else ""
+            raise ValueError(told + more)
         warnings.warn(left_out_note(self.y, empty), TableNote, stacklevel=2)
         y = self.y[rows]
         if y.dtype.kind == "f" and (y == np.floor(y)).all() and (abs(y) < 2**53).all():

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from vicinal.cli._console import Console, Failure
 from vicinal.cli._learning import Outcome, learn
 from vicinal.learner import METHODS, USUAL
-from vicinal.learner.errors import ColumnError, near
+from vicinal.learner.errors import ColumnError, TableNote, near
 
 if TYPE_CHECKING:
     from vicinal.cli._tables import Table
@@ -26,10 +26,16 @@ def read(data: str, options: dict[str, Any]) -> Table:
     """The table of a command."""
     from vicinal.cli._tables import read_table
 
-    return read_table(
-        data, options.get("label"), sep=options["sep"], na=options["na"], header=options["header"],
-        encoding=options["encoding"], safe=options["safe_cells"],
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        if options.get("strict_columns"):
+            warnings.simplefilter("error", TableNote)
+        try:
+            return read_table(
+                data, options.get("label"), sep=options["sep"], na=options["na"],
+                header=options["header"], encoding=options["encoding"], safe=options["safe_cells"],
+            )  # fmt: skip
+        except TableNote as note:
+            raise Failure(f"{note} --strict-columns refuses such a table.") from None
 
 
 def read_labelled(data: str, options: dict[str, Any], model: Any = None) -> Table:
@@ -61,8 +67,6 @@ def method_of(table: Table, options: dict[str, Any]) -> str:
 
 def note_numbers(table: Table) -> None:
     """Say that the label is learnt as a number."""
-    from vicinal.learner.errors import TableNote
-
     warnings.warn(
         f"Column {table.label!r} holds {table.n_different} different numbers and is learnt as a "
         "number; --task classes learns each as a class.",
