@@ -137,9 +137,11 @@ def make_contents(
 
 
 def _confusion(codes, guess, classes):
+    if not classes:
+        return None
     counts = np.zeros((len(classes), len(classes)), int)
     np.add.at(counts, (codes, guess), 1)
-    return Confusion(classes, counts) if classes else None
+    return Confusion(classes, counts)
 
 
 def _metric(rng, n_features=12):

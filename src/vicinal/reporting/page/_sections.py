@@ -213,24 +213,23 @@ def _confusion_table(names: list[str], counts: np.ndarray, totals: np.ndarray) -
     head = element(
         "tr",
         element("th", "True class", scope="col"),
+        element("th", "Recall", scope="col", class_="number recall"),
         *(element("th", _short(name), scope="col", class_="number") for name in names),
-        element("th", "Recall", scope="col", class_="number"),
     )
     lines = []
     for c, name in enumerate(names):
-        cells = []
+        recall = f"{100 * counts[c, c] / totals[c]:.0f} %" if totals[c] else "–"
+        cells = [element("td", recall, class_="number recall")]
         for other, value in enumerate(counts[c]):
             share = float(value / totals[c]) if totals[c] else 0.0
             kind = "right" if other == c else "wrong"
             style = f"--share:{round(60 * share)}%" if value else None
             text = f"{int(value):,}" if value else "·"
             cells.append(element("td", text, class_=f"number {kind}", style=style))
-        recall = f"{100 * counts[c, c] / totals[c]:.0f} %" if totals[c] else "–"
-        cells.append(element("td", recall, class_="number recall"))
         lines.append(element("tr", element("th", _short(name), scope="row"), *cells))
     caption = (
-        "Rows: the true class. Columns: what was predicted. Recall is the share of a class that "
-        "was predicted right."
+        "Rows: the true class, and its recall: the share that was predicted right. Columns: what "
+        "was predicted."
     )
     inside = element("thead", head), element("tbody", *lines)
     table = element("table", *inside, class_="matrix-table")
