@@ -113,22 +113,25 @@ def make_learner(
     - Missing values: None, NaN, NaT, pandas.NA, nulls of polars and Arrow, masked values of NumPy,
       and texts such as "?", "-", "n/a", "NULL" and "#N/A" mean the same, in the fit and at
       prediction.
-    - Numbers in text, such as "3,504", "$7954", "19.5 %" and "1.234,5": numbers.  More than 20
-      different ones among more than as many words: the words are missing.
-    - Dates, also in text or as 20240131: year, month, weekday, hour and the days since the
-      earliest, as far as they differ (:class:`vicinal.learner.dates.DateColumns`).
-    - Lengths of time and times of the day: seconds.
+    - Numbers in text, such as "3,504", "$7954", "19.5 %", "1.234,5" and, if at least nine tenths
+      end in the same unit, "84 kg": numbers.  More than 20 different ones among more than as many
+      words: the words are missing.
+    - Dates, also in text, with months in several languages, or as 20240131: year, month, weekday,
+      hour and the days since the earliest, as far as they differ
+      (:class:`vicinal.learner.dates.DateColumns`).
+    - Lengths of time, such as "2h 30m", and times of the day: seconds.
     - Strings of three and more words that hardly repeat: TF-IDF of the words, reduced to 32
       components if there are many (:class:`vicinal.learner.text.TextColumns`).
     - Left out: columns without values or with one value only, row numbers, identifiers (strings
-      of which more than half are different), copies of an earlier column.  Of an array of numbers
-      only columns without values are left out.
+      of which more than half are different, and whole numbers that all differ if the name has "id"
+      in it), copies of an earlier column.  Of an array of numbers only columns without values are
+      left out.
 
     Whatever is left out or read in another way than it is stored is told in one line, a
     ``TableNote``; ``notes_`` and ``left_out_`` of the learner keep it.  How columns are read is
     decided here, from all rows of X, and never again: in the fit to a part of the rows and at
     prediction, a text in another format is missing, and a new category a rare one.  Rows without
-    a label are left out of the fit.
+    a label are left out of the fit, and those with a word where most labels are numbers.
 
     A table of numbers without gaps, of which nothing is left out, gives the same result, bit for
     bit, as the estimator alone, unless the method does not scale columns by itself: kSNE and kt-SNE
