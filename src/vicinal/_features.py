@@ -24,7 +24,7 @@ from vicinal.core.points import to_host
 from vicinal.core.types import Array, Rows
 
 SCALINGS = ("standard", "global", None)
-#: those of estimators whose maps may bend: "robust" bends columns, so that no map is a matrix of X
+#: for estimators whose maps may bend: "robust" bends columns, so that no map is a matrix of X
 BENDING_SCALINGS = ("standard", "robust", "global", None)
 _BLOCK = 1024  # rows per product
 _EXTREME = 60  # exponent of two beyond which squares, and float32, may over- or underflow
@@ -277,7 +277,7 @@ class Features:
 def make_rows(
     X: Any, scaling: str | None, sample_weight: Array | None = None, limit_outliers: bool = True
 ) -> Rows:
-    """The rows of X, centred and scaled, by the type of X; the parameters are those of `Features`.
+    """The rows of X, centred and scaled, by the type of X, with the parameters of `Features`.
 
     Rows that lie elsewhere bring their own: ``make_rows.register(Table, function)``, with
     `core.points.to_host` for the same type.  Estimators need of such a table its ``shape``, a

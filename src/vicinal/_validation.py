@@ -283,7 +283,7 @@ def check_declared_classes(owner: Any, classes: Any, y: Array, first: bool) -> A
     check_discrete(y)
     name = type(owner).__name__
     if first and classes is None and hasattr(owner, "classes_"):
-        declared = owner.classes_  # those of an earlier fit, as in scikit-learn's linear models
+        declared = owner.classes_  # from an earlier fit, as in scikit-learn's linear models
     elif first:
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")

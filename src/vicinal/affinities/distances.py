@@ -93,7 +93,7 @@ class EuclideanRows:
         return _norms(self.X)
 
     def table(self, queries: Any) -> Array:
-        """Squared distances of some queries to all rows; those of equal rows are exactly 0."""
+        """Squared distances of some queries to all rows, exactly 0 between equal rows."""
         if self.n <= _DIRECT_UP_TO and not sp.issparse(self.X):
             return cdist(queries, self.X, "sqeuclidean")
         d2 = euclidean_distances(queries, self.X, squared=True).astype(np.float64)
@@ -126,7 +126,7 @@ class EuclideanRows:
         return found
 
     def _exactly(self, queries: Any, lists: Lists) -> None:
-        """Distances by differences: those of equal rows are 0, and a twin is a twin."""
+        """Distances from differences: 0 between equal rows, so that a twin is a twin."""
         indptr, indices, values = lists
         n = queries.shape[0]
         if sp.issparse(self.X):

@@ -239,7 +239,7 @@ class _Run:
         return bool(activity.words)
 
     def advance(self) -> None:
-        """Count an iteration of the fit; those of a search are not counted."""
+        """Count an iteration of the fit; iterations of a search are not counted."""
         if not self.activity.words:
             self.done += 1
             self.pace.count()

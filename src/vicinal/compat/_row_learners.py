@@ -201,7 +201,7 @@ class RCA(RowAdapter):
 
 
 class RCA_Supervised(RCA):
-    """metric-learn's RCA from class labels, of which chunklets are drawn.
+    """metric-learn's RCA from class labels: chunklets are drawn from the classes.
 
     If there are fewer than ``n_chunks`` disjoint chunklets, all of them are used, with a warning;
     metric-learn refuses such data.  Rows with a negative label have no known class, and are in no

@@ -53,7 +53,7 @@ class ITML(PairAdapter):
     """metric-learn's ITML, from the raw columns; see :class:`vicinal.ITML`, which is fitted.
 
     ``bounds`` are compared with squared distances, as metric-learn's code does.  Without them the
-    percentiles are those of squared distances; metric-learn takes those of plain distances.
+    percentiles are of squared distances; metric-learn takes percentiles of plain distances.
     """
 
     _no_effect: ClassVar = _QUIET

@@ -3,8 +3,8 @@
 Points may lie elsewhere than in a NumPy array, on a device for example.  What depends on that is a
 function for each type (`functools.singledispatch`), which a backend registers for its points:
 `check_points`, `extent`, `double`, `cast`, `zeros_like`, `moved` and `to_host`; and
-``engines.choose.backend``, which finds its engines.  `forward` and `expect` are for rows of which
-only blocks can be embedded at a time, or which take time to fetch.  Everything else about the
+``engines.choose.backend``, which finds its engines.  `forward` and `expect` are for rows that
+can only be embedded block by block, or that take time to fetch.  Everything else about the
 points, rows and sums of a loss is an array of the host.
 """
 
@@ -63,7 +63,7 @@ def zeros_like(Z: Any) -> Any:
 
 @singledispatch
 def moved(Z: Any, centre: Any) -> float:
-    """The sum of the squared distances of the points from others, of which there are as many."""
+    """The sum of the squared distances between two sets of points, row by row."""
     apart = Z - centre
     # einsum needs no further array of Z's size, and its bits do not depend on BLAS threads
     return np.einsum("ij,ij->", apart, apart)

@@ -40,7 +40,7 @@ def train(
         The start; None with a ``state``.
     state : FitState or None
         State of a run to resume: from an earlier `FitResult`, from ``on_iteration``, or read from
-        a file.  The stages and the seed must be those of that run.
+        a file.  The stages and the seed must be the same as in that run.
     max_iter : int
         Largest number of iterations of this call, over all stages.
     tol : float

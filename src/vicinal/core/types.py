@@ -101,8 +101,8 @@ class Rows(Protocol):
     """The data as maps see them: ``(X - shift) * scale``, wherever X lies.
 
     A product of the rows, which is what is embedded, lies where they do; what has a column for each
-    feature, and blocks, are arrays of the host.  ``limits`` are those of columns with gross
-    outliers, or None; ``total_variance`` is the sum of the variances of the scaled columns.
+    feature, and blocks, are arrays of the host.  ``limits`` bound columns with gross outliers, or
+    are None; ``total_variance`` is the sum of the variances of the scaled columns.
     """
 
     shift: Array

@@ -32,7 +32,7 @@ BUILTIN: dict[str, Callable[[], Bunch]] = {
 
 
 class NotFoundHereError(Exception):
-    """A source does not have the set; `load` lists the message with those of other sources."""
+    """A source does not have the set; `load` lists the messages of all sources."""
 
 
 @dataclass

@@ -375,7 +375,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            Class labels, of which only the number of classes counts: it decides how much memory
+            Class labels.  Only the number of classes counts: it decides how much memory
             votes of k neighbours take, and with very many classes the batches.  None stands for
             ten classes.  Numbers do not count.
 

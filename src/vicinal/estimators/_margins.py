@@ -96,7 +96,7 @@ class RefreshTargets:
     unit: float = 1.0
 
     def fix(self, problem: Problem, theta: Array) -> tuple[Problem, Problem]:
-        """The problem with new target neighbours; the first time, with those of the input."""
+        """The problem with new target neighbours; the first time, those in the input."""
         self.unit = float(problem.objective.units.loss)
         if self.kept is not None and len(self.kept) != len(problem.X):
             self.kept = None  # they belong to the rows of an earlier fit

@@ -189,7 +189,7 @@ class ITML(PairClassifierMixin, MatrixLearner):
         return self
 
     def _bounds(self, points: Array, rng: np.random.RandomState) -> tuple[float, float]:
-        """The bounds u and l of squared distances; those of ``points`` are under the prior."""
+        """The bounds u and l of squared distances; ``points`` are under the prior."""
         if self.bounds is None:
             u, l = np.percentile(_squared_distances(points, rng), _PERCENTILES)
             return float(u), float(l)

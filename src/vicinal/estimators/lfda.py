@@ -38,7 +38,7 @@ _CLOSE, _FEW = 1e-6, 0.1
 class LFDA(LearntMetricMixin, BaseEstimator):
     r"""Separate the classes, and keep together only rows of a class that are near each other.
 
-    Fisher's discriminant analysis brings all rows of a class together, also those of different
+    Fisher's discriminant analysis brings all rows of a class together, also rows of different
     clusters.  Here pairs within a class count by their affinity
     :math:`a_{ij} = e^{-\|x_i - x_j\|^2 / \sigma_i \sigma_j}`, with :math:`\sigma_i` the distance of
     row i to its k-th neighbour in the class [Sugiyama2007]_:
@@ -49,7 +49,7 @@ class LFDA(LearntMetricMixin, BaseEstimator):
               + \tfrac12 \sum_{y_i \ne y_j} \frac1N (x_i - x_j)(x_i - x_j)^\top .
 
     The rows of the map are the top generalised eigenvectors v of :math:`S_b v = \lambda S_w v`.
-    Unlike those of LDA there may be more of them than classes.
+    Unlike in LDA there may be more of them than classes.
 
     Time is O(sum of :math:`N_c^2 D` over the classes, plus D³); memory beyond the rows of the
     largest class is O(D²) and 64 MB, because affinities are computed in blocks.

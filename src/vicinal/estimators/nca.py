@@ -175,7 +175,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         Hold rows out, score them against the training rows in each iteration, stop when the score
         no longer improves, and restore the best map.  Prediction then uses all rows.
     validation_fraction : float, default=0.1
-        Share of the rows held out from each class, of which at least two rows are kept for
+        Share of the rows held out from each class; at least two rows of a class are kept for
         training.  At most 2,000 rows with batches, a subset, lists or trees.
     n_iter_no_change : int, default=10
         Number of iterations without improvement before stopping.  With batches, number of scores:
@@ -206,7 +206,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         Maximum number of rows that ``partial_fit`` remembers, divided evenly among the classes.
     warm_start : bool, default=False
         Let ``fit`` continue where the last one stopped, including the state of the solver.  A fit
-        that was cut by a callback, Ctrl-C or a time budget, or of which only a checkpoint is left,
+        that was cut by a callback, Ctrl-C or a time budget, or that has left only a checkpoint,
         is completed, and ends in the same bits as if it had not been cut.  A fit that had ended
         makes another ``max_iter`` iterations: two fits of 50 end in the same bits as one of 100
         (on batches, a new schedule begins).  If the column scales, the solver or the map have

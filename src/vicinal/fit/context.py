@@ -36,7 +36,7 @@ _MARGIN = 1.25  # predictions are rough
 _EVALUATIONS = 13  # of the loss, for a correction of the scale to one per cent
 _LEAST_EVALUATIONS = 5
 _LEAST_ROWS = 100
-_EMBEDDINGS = 3  # after the last step, besides those of the losses
+_EMBEDDINGS = 3  # after the last step, besides the embeddings for the losses
 _LEAST_EMBEDDINGS = 2 * _EMBEDDINGS  # with those that time a loss and a step
 
 

@@ -183,7 +183,7 @@ def _evaluation_bytes(
         from vicinal.engines.cpu.lists import n_lanes  # loads the compiler
 
         copies += n_lanes(rows, queries, d, itemsize)
-        # the lists, the points that they hold for, in float64, and those of the search for them
+        # the lists, the points that they hold for, in float64, and the copies that the search makes
         more += rows * (4 * length + 24 * d) + min(rows, _LISTED_AT_ONCE) * length * _NEIGHBOUR
     return rows * (copies * d * itemsize + (_ROW if queries == rows else _ROW / 4)) + more
 

@@ -154,7 +154,7 @@ class Reports:
 
 
 class StartReporter:
-    """Reports the iterations of a start; as in a search, their losses are not those of the fit.
+    """Reports the iterations of a start, whose losses are not the losses of the fit.
 
     ``record``, a `FitRecord`, is told if the start is cut: a fit that resumes this one makes it
     again.

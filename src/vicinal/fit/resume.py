@@ -34,7 +34,7 @@ from vicinal.storage.codec import encode
 STOPPED = ("callback", "interrupted", "time_budget")
 #: parameters that the bits of an iteration do not depend on
 _IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose", "n_jobs")
-#: parameters that may differ from those of the checkpoint: they do not change the result, or, as a
+#: parameters that may differ from the ones in the checkpoint: they change no result, or, as a
 #: time budget, say only how long to go on
 _FREE = ("time_budget", "verbose", "n_jobs")
 _NONE = np.empty(0)
@@ -319,7 +319,7 @@ def _text(value: object) -> str:
 def check_same_fit(
     estimator: BaseEstimator, past: ResumeState, new: ResumeState, path: File | None
 ) -> None:
-    """Refuse rows, targets or a plan other than those of the fit in the checkpoint."""
+    """Refuse rows, targets or a plan that differ from the fit in the checkpoint."""
     if past.rows != new.rows:
         _refuse(
             estimator,

@@ -49,7 +49,7 @@ from vicinal.targets import Labels
 _QUERIES = 200  # rows per step, unless ``sampling`` gives a size
 _FIRST_ROWS, _FIRST_STEPS, _FIRST_TOL = 1000, 50, 1e-3  # of the run on the first batch
 _PASSES = 0.5  # the importances may embed half the number of remembered rows
-#: parameters that must not change after the first call, besides those of the method
+#: parameters that must not change after the first call, besides the parameters of the method
 _SETTLED = ("n_components", "mapping", "solver", "sampling", "alpha", "scaling", "reservoir_size")
 
 
@@ -261,7 +261,7 @@ class Stream:
         seed: int,
         settled: dict[str, Any],
     ) -> None:
-        # without rows: learn() receives those of the first batch again
+        # without rows: learn() receives the rows of the first batch again
         self.problem = problem.replace(X=problem.X.take(np.empty(0, dtype=int)))
         self.plan, self.theta, self.n_queries = plan, theta, n_queries
         self.reservoir, self.seed, self.settled = reservoir, seed, settled

@@ -23,7 +23,7 @@ from vicinal.core.types import Array
 
 _BLOCK = 1024  # rows of a block at most
 _ENTRIES = 2**18  # entries of the largest array of a block: it stays in the cache of a core
-_SMALL = 0.1  # spread of the first random components, relative to those of a matrix
+_SMALL = 0.1  # spread of the first random components, relative to the components of a matrix
 _GROUPS = 16  # partial sums of a gradient: as many for any number of threads
 
 #: ``back(d_outputs, inputs=False)``: gradients of the parameters, and the derivative by the inputs

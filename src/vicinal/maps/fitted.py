@@ -240,7 +240,7 @@ class FittedMaps:
 
     @property
     def n_components(self) -> int:
-        """Dimensions of the embedded rows: those of all maps together."""
+        """Dimensions of the embedded rows: the sum over all maps."""
         return sum(part.n_components for part in self.maps)
 
     def transform(self, X: Any) -> Array:

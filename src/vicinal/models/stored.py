@@ -184,7 +184,7 @@ class StoredRows:
         return self._first_of_equal(self.find(Z, k)[0])
 
     def _first_of_equal(self, near: Array) -> Array:
-        """Neighbours, of which equal ones are the first among their equals, in that order.
+        """The neighbours; those with equals are replaced by the first of their equals, in order.
 
         Which of them a search finds depends on the search, and so on the number of queries.
         """

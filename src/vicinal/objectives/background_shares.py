@@ -37,7 +37,7 @@ _MOST = 2**21  # densities kept: of more rows, evenly spaced ones are the querie
 class _Densities:
     """log2 of prior times density of each class at each query, (n, n_classes), the query left out.
 
-    ``normal`` and ``kernel`` hold those of the two parts of a mixture, without their shares.
+    ``normal`` and ``kernel`` hold them for the two parts of a mixture, without their shares.
     """
 
     def __init__(

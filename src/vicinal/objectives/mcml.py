@@ -254,7 +254,7 @@ def mcml(
     Notes
     -----
     The mean over the class takes O(n d), by the means and scatters of the classes; the sums under
-    the logarithm take time and memory as those of :func:`nca`.  The result is the same, to the bit,
+    the logarithm take as much time and memory as :func:`nca`.  The result is the same, to the bit,
     for any number of threads.
     """
     labels = y if isinstance(y, Labels) else Labels(y)

@@ -125,7 +125,7 @@ def pair_nca(
     pairs : int array of shape (m, 2) or PairWeights
         Positions in Z of the two points of each pair, in any order.
     weights : array-like of shape (m,), default=None
-        Weight of each pair; None: ones, or those of the `PairWeights`.
+        Weight of each pair; None: ones, or the weights in the `PairWeights`.
     queries, references : int arrays, default=None
         Positions in Z; None for all.  A pair counts if one of its points is a query and the other
         a reference (half, unless it does so in both orders), and the normaliser sums over a query

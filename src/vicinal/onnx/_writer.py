@@ -33,7 +33,7 @@ class Writer:
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
         self._names: dict[tuple[Any, ...], str] = {}  # of the constants, which are kept once
-        # A number of which no exponential is left, and which stays finite if another is added.
+        # A number whose exponential is zero, and which stays finite if another is added.
         self.lowest = float(np.finfo(self.dtype).min) / 4
 
     @property

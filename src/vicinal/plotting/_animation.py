@@ -113,7 +113,7 @@ def _frames(frames: Any) -> tuple[list[Array], list[str]]:
 
 
 def _views(places: list[Array]) -> list[dict[str, tuple[float, float]]]:
-    """A square for each frame that holds its points, and those of the frames next to it."""
+    """A square for each frame that holds its points and the points of its neighbours."""
     low = np.array([Z.min(axis=0) for Z in places])
     high = np.array([Z.max(axis=0) for Z in places])
     views = []

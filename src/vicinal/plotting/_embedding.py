@@ -146,7 +146,7 @@ class EmbeddingDisplay(Display):
         show : {"all", "held-out"}, default="all"
             Whether to draw the rows that were learnt from too, faintly, or X_test alone.
         n_components : {2, 3}, default=None
-            Dimensions of the picture.  None: those of the map, or 2 if they cannot be drawn.  A map
+            Dimensions of the picture.  None: as the map has, or 2 if they cannot be drawn.  A map
             to more dimensions is drawn by the principal components of the embedded rows, and the
             title says so.
         target_name : str, default=None

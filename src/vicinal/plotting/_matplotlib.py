@@ -29,7 +29,7 @@ class Display:
     figure_: Any
 
     def _open(self, ax: Any, count: int, size: tuple[float, float], **options: Any) -> Array:
-        """Take the given axes, of which there must be ``count``, or make a new figure."""
+        """Take the ``count`` given axes, or make a new figure."""
         if ax is None:
             _, ax = pyplot().subplots(1, count, figsize=size, layout="constrained", **options)
         return self._take(ax, count)

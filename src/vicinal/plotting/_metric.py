@@ -166,7 +166,7 @@ class MetricDisplay(Display):
         image = ax.imshow(part, cmap=_HEAT, vmin=-most, vmax=most, aspect="auto")
         ax.set_xticks(range(len(names)), names, rotation=90, fontsize=_font(len(names)))
         ax.set_yticks([])
-        ax.set_ylim(self.axes_[0].get_ylim())  # its rows are those of the bars
+        ax.set_ylim(self.axes_[0].get_ylim())  # one row for each bar
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         plain_bar(ax, image).ax.tick_params(labelsize="x-small")

@@ -81,7 +81,7 @@ def draw_points(
 def _markers(
     ax: Any, Z: Array, colours: Any, rows: Array, size: float | None, alpha: float, outlined: bool
 ) -> list[tuple[Any, Array]]:
-    """Draw the rows in a random order; those of one marker at once, as matplotlib must.
+    """Draw the rows in a random order, all rows of one marker at once, as matplotlib must.
 
     Returns the artists, each with the numbers of its rows.
     """

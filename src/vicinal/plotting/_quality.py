@@ -91,7 +91,7 @@ class EmbeddingQualityDisplay(Display):
         y : array-like of shape (n,), default=None
             Class labels; None: there is no second panel.
         n_neighbors : iterable of int, default=range(1, 31)
-            The k of the second panel; those of n or more are left out.
+            The k of the second panel; values of n or more are left out.
         max_neighbors, metric, sample_size, random_state
             As in :func:`vicinal.metrics.r_nx_curve`.  All embeddings are measured on the same rows.
         ax : matplotlib Axes or sequence of two of them, default=None

@@ -411,8 +411,8 @@ def discriminant_rows(
     n_components : int
         Number of directions d.
     between : bool
-        Take the top directions of (S_B, S_W) first, and after them those of (S, S_W); otherwise
-        those of (S, S_W) throughout.
+        Take the top directions of (S_B, S_W) first, and then the top directions of (S, S_W);
+        otherwise only the latter.
     shrinkage : float, "oas" or None
         Weight of the identity in S_W (columns at unit variance); None: zero unless singular;
         "oas": `oas_shrinkage`.

@@ -129,7 +129,7 @@ def save(model: Any, path: Any) -> None:
         learn = [step for _, step in model.steps if name_of(type(step)) is not None][-1]
         about = _about(learn, str(name_of(type(learn))))
         names = getattr(model, "feature_names_in_", None)
-        if names is not None:  # those of the table, before it was prepared
+        if names is not None:  # the names in the table, before it was prepared
             about["feature_names_in"] = [_short(name) for name in list(names)[:1000]]
         if "table" in fields:
             about["target"] = fields["table"]["target"]
@@ -202,7 +202,7 @@ class SaveMixin:
         save(self, path)
 
     def check_fields(self) -> None:
-        """Refuse attributes that do not fit together: those of a file."""
+        """Refuse attributes, from a file, that do not fit together."""
         found = vars(self)
         for key, kind in _KINDS.items():
             if found.get(key) is not None:

@@ -51,9 +51,9 @@ def nca_loss(
     y : tensor or array-like of shape (n,)
         Their class labels, of any type that can be sorted.
     references : (tensor of shape (m, d), labels of shape (m,)), default=None
-        The rows that those of Z pick from, and their labels: a sample of other training rows, or a
-        memory of earlier batches.  Gradients flow to them as well, unless they are detached.  None:
-        the rows of Z pick from one another, and never themselves.
+        The rows that the rows of Z pick from, and their labels: a sample of other training rows, or
+        a memory of earlier batches.  Gradients flow to them as well, unless they are detached.
+        None: the rows of Z pick from one another, and never themselves.
     include_batch : bool, default=False
         With ``references``: whether the rows of Z pick from the other rows of Z as well.
     objective : {"log", "accuracy"}, default="log"

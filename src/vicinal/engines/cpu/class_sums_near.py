@@ -186,7 +186,7 @@ class _Visit:
         """log2 of the most that each block of references can add to the sums of block p."""
         (q_low, q_high), (r_low, r_high) = self.Q.boxes[:, :, p, None], self.R.boxes
         gap = np.maximum(np.maximum(r_low - q_high, q_low - r_high), 0.0).astype(np.float64)
-        # distances are rounded, and are compared with those of the kernels
+        # distances are rounded, and are compared with distances from the kernels
         slack = 1.0 - 8.0 * (self.d + 2) * float(np.finfo(self.R.Z.dtype).eps)
         squared = np.einsum("kq,kq->q", gap, gap) * slack / self.kernel.coordinate_scale**2
         energy = self.kernel.energy(squared, self.d)[0]

@@ -43,8 +43,8 @@ _LOST = 1e-36  # most that a square can lose to underflow in float32
 class SearchRows(NamedTuple):
     """The rows that need a list, the rows that may be listed, and the class of every row.
 
-    ``mutual``: the rows that may be listed, of which the others are a part, also need the rows that
-    list them.
+    ``mutual``: the rows that may be listed, the others among them, also need the rows that list
+    them.
     """
 
     needing: Array
@@ -99,7 +99,7 @@ class _Search:
     def __init__(self, Z: Array, rows: SearchRows, root: Array, chi2: bool) -> None:
         self.Z, self.rows, self.root, self.chi2 = Z, rows, root.astype(np.float64), chi2
         points = np.sqrt(0.5 * Z) if chi2 else Z - centre_of(Z)
-        # float32 cannot hold squares of 1e20, nor float64 those of 1e-200
+        # float32 cannot hold the square of 1e20, nor float64 that of 1e-200
         self.scale = 1.0 / max(extent(points), float(np.finfo(Z.dtype).tiny), 1e-150)
         points *= Z.dtype.type(self.scale)
         self.points = points.astype(np.float32, copy=False)

@@ -19,7 +19,7 @@ from vicinal.targets import LabelDistributions, Matches, NearNumbers
 
 
 class SoftSums(CompiledSums):
-    """`CompiledSums` of an engine that computes energies less those of the nearest references.
+    """`CompiledSums` of an engine that computes energies relative to the nearest references.
 
     Far out, the energy of a pair is so large that adding the energy of its match would lose the
     digits of the match.  After its ``sums`` the engine has ``near``, the energies of the nearest

@@ -2,7 +2,7 @@
 
 The references are put in order along a k-d tree once, and the order is used for many evaluations
 while the points move.  Only the order goes stale, not the sums: the bounding boxes of its chunks
-are those of the points as they are.  A stale order has larger boxes, and skips less.
+are computed from the points as they are.  A stale order has larger boxes, and skips less.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def chain_rows(
 ) -> tuple[Array, Array]:
     """log e_k of some rows by the chain, and the gradient of the sum of ``factors`` times it.
 
-    Exact to rounding whatever the weights are; ``factors`` are those of the ``rows``.
+    Exact to rounding whatever the weights are; ``factors`` belong to the ``rows``.
     """
     engine = TileSets(Z, k, kernel, kappa, rows, references)
     engine.plain, engine.apart = np.arange(0), np.arange(len(rows))
