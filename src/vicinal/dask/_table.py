@@ -22,7 +22,6 @@ from vicinal.core import points
 from vicinal.core.types import Array
 from vicinal.dask._cluster import Cluster
 from vicinal.dask._points import BlockPoints, Blocks
-from vicinal.dask._scatter import merged
 from vicinal.starts import spectral
 
 _COLUMNS = 8  # columns that are gathered at a time
@@ -302,4 +301,28 @@ def _scatter(
         X.cluster.submit(_scaled, spectral.scatter, X.features, block, c, n_classes, w)
         for block, c, w in zip(blocks.futures, blocks_codes, weights, strict=True)
     ]
-    return merged(X.cluster.gather(parts))
+    return _merged(X.cluster.gather(parts))
+
+
+def _merged(parts: list[spectral.Scatter]) -> spectral.Scatter:
+    """The scatter of all rows from those of disjoint blocks, in their order.
+
+    Differences from the first mean of each class are added, so that a column which is constant
+    within a class adds exactly nothing.
+    """
+    counts = np.stack([part.counts for part in parts])
+    first = counts.argmax(axis=0)  # a block that has rows of the class
+    base = np.stack([parts[b].means[c] for c, b in enumerate(first)])
+    weight = counts.sum(axis=0)
+    shares = counts / np.where(weight > 0, weight, 1.0)
+    offsets = [np.where(n[:, None] > 0, part.means - base, 0.0)
+               for part, n in zip(parts, counts, strict=True)]  # fmt: skip
+    mean = sum(share[:, None] * offset for share, offset in zip(shares, offsets, strict=True))
+    total = max(float(weight.sum()), np.finfo(float).tiny)
+    within = np.zeros_like(parts[0].within)
+    for part, n, offset in zip(parts, counts, offsets, strict=True):
+        apart = np.sqrt(n)[:, None] * (offset - mean)
+        within += part.within * (n.sum() / total) + apart.T @ apart / total
+    found = spectral.Scatter(within, within, base + mean, weight)
+    M = found.deviations
+    return found._replace(total=within + M.T @ M)
