@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -34,6 +35,8 @@ exclude_patterns = [
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 4
+
+mathjax_path = "mathjax/tex-chtml.js"  # no server is asked
 
 autosummary_generate = True
 autodoc_typehints = "none"

@@ -25,7 +25,7 @@ SHORT = (
     "*Seen*: our figures are clearly on the paper's side in every case that we ran; *partly*: in "
     "some; *not seen*: in none. A published figure counts as seen if ours is not clearly below it "
     "([how we judge](#judging)). Figures are means ± standard errors; the papers' tables stand "
-    "against ours on the pages."
+    "next to ours on the pages."
 )
 READING = (
     "Errors are over splits, of means over several sets too, unless a figure or its page says that "

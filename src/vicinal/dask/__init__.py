@@ -1,6 +1,6 @@
 """More than one machine: estimators for dask arrays, and lazy predictions of any fitted model.
 
-It needs the extra ``dask``; docs/howto/cluster.md says when it pays.  The rows stay on the workers
+It needs the extra ``dask``; docs/howto/dask.md says when it pays.  The rows stay on the workers
 of a cluster, and the results have the same bits for any number of workers.
 """
 

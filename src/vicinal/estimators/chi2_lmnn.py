@@ -67,7 +67,7 @@ _MARGIN_ROWS = 1000  # about how many rows that distance is measured on
 
 
 class Chi2LMNN(SaveMixin, HistogramMixin, LabelledLearner):
-    r"""Learn a map from histograms to histograms that keeps other classes beyond a margin.
+    r"""χ²-LMNN: large margins for histograms, under the χ² distance of merged bins.
 
     Rows are histograms: non-negative, and summing to one.  The map L distributes the mass of each
     of the D bins over r new ones, so its columns lie on the probability simplex.  Distances are

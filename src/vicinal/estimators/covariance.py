@@ -29,7 +29,7 @@ from vicinal.starts.spectral import RCOND, eigen, scatter
 
 
 class Covariance(LearntMetricMixin, BaseEstimator):
-    r"""Measure distances by the inverse of the covariance: the baseline that uses no labels.
+    r"""Mahalanobis distance by the inverse covariance: the baseline that uses no labels.
 
     .. math:: M = C^{-1}, \qquad
               C = \tfrac{1}{n-1} \sum_i (x_i - \bar x)(x_i - \bar x)^\top .
@@ -108,7 +108,7 @@ def _root_of_inverse(S: Array) -> tuple[Array, int]:
 
 
 class RCA(LearntMetricMixin, BaseEstimator):
-    r"""Whiten the scatter within classes, or within chunklets of unlabelled rows.
+    r"""Relevant component analysis (RCA): whiten the scatter within classes or chunklets.
 
     Let :math:`S_W` be the scatter around the means of the classes or chunklets and S the total
     scatter.  The rows of the map are the top generalised eigenvectors of :math:`(S, S_W)`, scaled

@@ -26,7 +26,7 @@ _NUMPY_PAIRS, _NUMPY_PROJECTIONS = 500, 300_000
 
 
 class ITML(PairClassifierMixin, MatrixLearner):
-    r"""Information-theoretic metric learning: bounds on distances, as near as possible to a prior.
+    r"""Information-theoretic metric learning (ITML): bounds on distances, near to a prior.
 
     Similar pairs should have a squared distance of at most u, dissimilar pairs of at least l.  Of
     all matrices M, ITML finds the one nearest to the prior :math:`M^0` in LogDet divergence

@@ -64,7 +64,7 @@ _STREAM = StreamRules(("objective", "k", "vote"), False, check_first=_check_rese
 
 
 class KNCA(LearntMetricMixin, LabelledLearner):
-    r"""Learn a map under which a vote of k neighbours gives the right label.
+    r"""k-neighbourhood components analysis (kNCA): NCA for a vote of k neighbours.
 
     Each row picks a set of k other rows at once, with nearer rows more likely, and these vote on
     its label.  The map A is learnt so that the vote is right as often as possible [Tarlow2013]_:

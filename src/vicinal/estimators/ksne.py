@@ -62,7 +62,7 @@ class KSNE(
     TransformerMixin,
     BaseEstimator,
 ):
-    r"""t-SNE and its relatives with neighbourhoods of k: pictures of unlabelled data.
+    r"""t-SNE, kt-SNE and kSNE: pictures of unlabelled data that place new rows.
 
     Each row chooses a set of k other rows: set s with a probability proportional to
     :math:`\prod_{j \in s} w_{ij}`, in the data with Gaussian weights of the perplexity asked for,

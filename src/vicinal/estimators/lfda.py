@@ -36,7 +36,7 @@ _CLOSE, _FEW = 1e-6, 0.1
 
 
 class LFDA(LearntMetricMixin, BaseEstimator):
-    r"""Separate the classes, and keep together only rows of a class that are near each other.
+    r"""Local Fisher discriminant analysis (LFDA): a class may have several clusters.
 
     Fisher's discriminant analysis brings all rows of a class together, also rows of different
     clusters.  Here pairs within a class count by their affinity

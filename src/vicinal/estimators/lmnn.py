@@ -60,7 +60,7 @@ _SPARSE_UP_TO = 0.1  # share of entries other than zero up to which these rows a
 
 
 class LMNN(LearntMetricMixin, LabelledLearner):
-    r"""Learn a map that keeps rows of other classes beyond a margin.
+    r"""Large margin nearest neighbours (LMNN): other classes are kept beyond a margin.
 
     Each row should be near its k target neighbours, rows of its own class, and farther by a margin
     from all rows of other classes.  Rows of other classes that come nearer are its impostors

@@ -17,7 +17,7 @@ from vicinal.solvers.factored import Factored, barrier, minimise_factored, prior
 
 
 class LSML(TupleLearnerMixin, MatrixLearner):
-    r"""Metric learning from relative comparisons, by least squared residuals.
+    r"""Least squared-residual metric learning (LSML): relative comparisons of distances.
 
     A quadruplet (a, b, c, d) says that a and b should be nearer to each other than c and d.  LSML
     minimises the squared residuals of the comparisons that do not hold, and stays near to a prior

@@ -44,7 +44,7 @@ from vicinal.targets.labels import reference_masses
 
 
 class MCML(LearntMetricMixin, LabelledLearner):
-    r"""Learn a map that collapses each class to a point, far from the other classes.
+    r"""Maximally collapsing metric learning (MCML): each class at a point, far from the others.
 
     Each row picks another row at random, with nearer rows more likely.  If all rows of a class were
     at one point, and the classes infinitely far apart, it would pick each of the :math:`N_c - 1`

@@ -30,7 +30,7 @@ from vicinal.starts import Start
 
 
 class MLKR(RegressionLearner):
-    r"""Learn a map under which near rows have near numbers: a metric for kernel regression.
+    r"""Metric learning for kernel regression (MLKR): near rows have near numbers.
 
     Each row is predicted by the mean of all others, nearer ones with more weight.  The map A is
     learnt so that the squared error of this prediction is as small as possible [Weinberger2007]_:

@@ -21,7 +21,7 @@ _SMALLEST = 1e-200  # squared distances below have slopes that overflow; no mini
 
 
 class MMC(PairClassifierMixin, MatrixLearner):
-    r"""Mahalanobis metric for clustering: similar pairs near, dissimilar pairs not.
+    r"""Mahalanobis metric for clustering (MMC): similar pairs near, dissimilar pairs not.
 
     .. math::
         \min_{M \succeq 0} \operatorname{mean}_{(a, b)\ \text{similar}} d_M(a, b)^2

@@ -65,7 +65,7 @@ _STREAM = StreamRules(("objective", "kernel", "priors"), needs_all_rows=_needs_a
 
 
 class NCA(LearntMetricMixin, LabelledLearner):
-    r"""Learn a map under which near rows share a label: a metric, a classifier, a picture.
+    r"""Neighbourhood components analysis (NCA): a metric, a classifier and a picture from labels.
 
     Each row picks another row at random, with nearer rows more likely, and takes its label.  The
     map A is learnt so that this label is right as often as possible [Goldberger2005]_:

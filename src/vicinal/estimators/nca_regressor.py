@@ -43,7 +43,7 @@ _SAMPLE = 1000  # rows that choose it
 
 
 class NCARegressor(RegressionLearner):
-    r"""Learn a map under which near rows have near numbers, as :class:`NCA` does with labels.
+    r"""NCA for numbers: near rows have near numbers, as :class:`NCA` learns with labels.
 
     Each row picks another row at random, with nearer rows more likely.  The map A is learnt so that
     the picked row matches, that is, has nearly the same number, as often as possible

@@ -39,7 +39,7 @@ _ALPHAS = (10.0, 3.0, 1.0, 0.3, 0.1)
 
 
 class PairNCA(PairClassifierMixin, LearntMetricMixin, MetricLearner):
-    r"""Learn a map from pairs of rows that belong together, without any classes.
+    r"""NCA from pairs of rows that belong together, without any classes.
 
     All pairs of rows compete in one softmax, in which nearer pairs are more likely.  The map is
     learnt so that the given pairs are as likely as possible, [Goldberger2005]_ eq. (8):

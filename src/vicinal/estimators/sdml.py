@@ -23,7 +23,7 @@ _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for i
 
 
 class SDML(PairClassifierMixin, MatrixLearner):
-    r"""Sparse distance metric learning: few entries of M off the diagonal.
+    r"""Sparse distance metric learning (SDML): few entries of M off the diagonal.
 
     .. math::
         \min_{M \succ 0} \operatorname{tr} M (M^0)^{-1} - \log\det M
