@@ -179,6 +179,7 @@ TROUBLES = {
         DATES,
         "dates",
     ),
+    "months before years": (DAYS.strftime("%m/%Y"), DATES, "dates"),
     "months": (pd.period_range("2021-01", periods=N, freq="M"), DATES, "dates"),
     "lengths of time": (list(pd.to_timedelta(NUMBERS, unit="min")), None, "numbers"),
     "lengths of Python": ([timedelta(hours=value) for value in NUMBERS], None, "numbers"),

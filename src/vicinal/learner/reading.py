@@ -96,7 +96,8 @@ _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y",
     "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%m-%d-%y", "%d %b %Y",
     "%d-%b-%Y", "%d-%b-%y", "%d %b %y", "%b %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %d %b %Y",
-    "%A, %b %d, %Y", "%a %b %d %Y", "%Y-%m", "%Y/%m", "%b %Y", "%b-%y",
+    "%A, %b %d, %Y", "%a %b %d %Y", "%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y", "%b %Y",
+    "%b-%y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 #: what reads ISO 8601 in all its forms
