@@ -38,7 +38,8 @@ def block_of(first: int, rows: int) -> tuple[Any, Any]:
     centres = np.random.default_rng(0).standard_normal((N_CLASSES, N_FEATURES))
     rng = np.random.default_rng([1, first])
     y = rng.integers(0, N_CLASSES, rows)
-    return (centres[y] + 2.0 * rng.standard_normal((rows, N_FEATURES))).astype(np.float32), y
+    noise = 2 * rng.standard_normal((rows, N_FEATURES), dtype=np.float32)
+    return noise + centres[y].astype(np.float32), y
 
 
 def files(folder: Path, n: int) -> tuple[Any, Any]:
