@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--predicted", type=int, default=BLOCK, help="rows to predict")
-    parser.add_argument("--max-iter", type=int, default=1, help="passes of the fit")
+    parser.add_argument("--max-iter", type=int, default=300, help="batches of the fit")
     parser.add_argument(
         "--folder", type=Path, help="where the files go; default: that of the system"
     )
@@ -126,9 +126,9 @@ def main(arguments: list[str] | None = None) -> None:
         ):  # fmt: skip
             client.wait_for_workers(2)
             found = steps(client, dX, y, options, Path(name))
-    report = f"# Memory of a fit on a cluster\n\n{about}\n\n{found}"
-    write(report, options.output)
-    print(report)
+            report = f"# Memory of a fit on a cluster\n\n{about}\n\n{found}"
+            write(report, options.output)
+            print(report, flush=True)
 
 
 if __name__ == "__main__":

@@ -315,17 +315,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--sizes", nargs="+", type=int, help="default: 40000 80000")
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--chunks", nargs="+", type=int, default=[2, 4, 8, 16])
     parser.add_argument("--batch", type=int, default=3000)
-    parser.add_argument("--max-iter", type=int, default=10, help="passes of the fits from batches")
+    parser.add_argument("--max-iter", type=int, default=100, help="batches of a fit")
     parser.add_argument("--repeats", type=int, default=5)
     add_output(parser, "dask_speed")
     options = read_options(parser, arguments)
     options.sizes = options.sizes or ([1000, 2000] if options.quick else [40_000, 80_000])
     if options.quick:
         options.workers, options.chunks, options.repeats = [2], [2, 4], 2
-        options.batch, options.max_iter = 300, 2
+        options.batch, options.max_iter = 300, 5
     return options
 
 
