@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.utils import gen_batches
 
 from vicinal._threads import n_threads, run, single_threaded_blas
 from vicinal.core import checks
@@ -337,6 +338,17 @@ def unscaled(components: Array, scale: Array) -> Array:
     return np.divide(components, scale, out=np.zeros(np.shape(components)), where=scale > 0)
 
 
+@singledispatch
+def projected(X: Any, A: Array, shift: Array, limits: Limits | None) -> Any:
+    """``(X - shift) @ A.T`` in float64, with values moved to the limits of their columns."""
+    if sp.issparse(X):
+        return limited(X, limits) @ A.T - shift @ A.T
+    Z = np.empty((X.shape[0], len(A)))
+    for rows in gen_batches(len(Z), _BLOCK):
+        Z[rows] = (limited(to_host(X[rows]), limits) - shift) @ A.T
+    return Z
+
+
 class Parts(Protocol):
     """Rows for which moments are computed, in one block or in several."""
 
@@ -387,9 +399,9 @@ def _moments(parts: Parts) -> _Moments:
     Columns of extreme size are divided by a power of two, which changes no digit, because their
     squares would over- or underflow.
     """
-    unit = power_of_two(functools.reduce(np.maximum, parts.each(_tops)))
-    mean = _added(parts.each(_first_moments, unit))[0]
-    rest, variance, fourth, stored, share = _added(parts.each(_central_moments, unit, mean))
+    unit = power_of_two(functools.reduce(np.maximum, parts.each(tops)))
+    mean = _added(parts.each(first_moments, unit))[0]
+    rest, variance, fourth, stored, share = _added(parts.each(central_moments, unit, mean))
     # Weight of the zeros that are not stored: exactly zero for a full column, despite rounding.
     share = np.where(stored < len(parts.weight), np.maximum(1.0 - share, 0.0), 0.0)
     rest -= share * mean
@@ -410,7 +422,8 @@ def _added(parts: list[tuple[Array, ...]]) -> list[Array]:
     return [functools.reduce(np.add, each) for each in zip(*parts, strict=True)]
 
 
-def _first_moments(X: Any, weight: Array, unit: Array) -> tuple[Array]:
+@singledispatch
+def first_moments(X: Any, weight: Array, unit: Array) -> tuple[Array]:
     if sp.issparse(X):
         return (np.asarray(weight @ X, dtype=np.float64).ravel() / unit,)
     mean = np.zeros(X.shape[1])
@@ -419,7 +432,8 @@ def _first_moments(X: Any, weight: Array, unit: Array) -> tuple[Array]:
     return (mean,)
 
 
-def _central_moments(X: Any, weight: Array, unit: Array, mean: Array) -> tuple[Array, ...]:
+@singledispatch
+def central_moments(X: Any, weight: Array, unit: Array, mean: Array) -> tuple[Array, ...]:
     """Sums of the first, second and fourth powers about the mean, and what they count.
 
     The last two are the number and the weight of the entries that are stored.
@@ -493,7 +507,8 @@ def _scales(moments: _Moments, scaling: str | None) -> tuple[Array, Array, Array
     return mean * unit, scale, deviation * unit, float(offset)
 
 
-def _tops(X: Any, weight: Array) -> Array:
+@singledispatch
+def tops(X: Any, weight: Array) -> Array:
     """The largest absolute entry of each column."""
     top = np.zeros(X.shape[1])
     if sp.issparse(X):

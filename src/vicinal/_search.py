@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from importlib.util import find_spec
 from typing import Any
 
@@ -41,6 +42,15 @@ def finder(search: str, points: Array) -> Find:
     See `resolved`; only "brute" accepts a sparse table.
     """
     return {"tree": _tree, "brute": _brute, "faiss": _faiss}[resolved(search, points)](points)
+
+
+@singledispatch
+def nearest_elsewhere(points: Any, queries: Any, k: int, itself: bool) -> tuple[Array, Array]:
+    """Distances and positions of the k nearest of points that lie elsewhere, nearest first.
+
+    With ``itself`` the queries are the points, of which none is its own neighbour.
+    """
+    raise TypeError(f"There is no search among points of the type {type(points).__name__}.")
 
 
 def resolved(search: str, points: Array) -> str:

@@ -76,6 +76,12 @@ def to_host(Z: Any) -> Any:
 
 
 @singledispatch
+def like(given: Any, values: Any) -> Any:
+    """A result for the table ``given`` by a user: where that lies, or else on the host."""
+    return to_host(values)
+
+
+@singledispatch
 def forward(X: Any, mapping: Any, theta: Array, dtype: Any) -> tuple[Any, Callable[[Any], Array]]:
     """The points of the rows X under a map, where the rows lie, and its pull-back."""
     return mapping.forward(theta, X, dtype)

@@ -135,6 +135,16 @@ class Rows(Protocol):
         """``sum_i X_scaled_i * V_i`` for V of shape (n, D): length D."""
 
 
+class ClassMoments:
+    """Rows that compute second moments of classes where they lie, for `starts.spectral.scatter`."""
+
+    def class_moments(
+        self, codes: Array, n_classes: int, weight: Array
+    ) -> tuple[Array, Array, Array]:
+        """A row of each class, and relative to it: weighted sums of each, second moments of all."""
+        raise NotImplementedError
+
+
 @runtime_checkable
 class Target(Protocol):
     """What an objective is to reach, with one entry for each row.

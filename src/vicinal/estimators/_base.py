@@ -21,14 +21,16 @@ from vicinal import _clock
 from vicinal._features import SCALINGS, of_each_row
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_bool, check_folds, check_number, check_option, shaped
+from vicinal.core.points import to_host
 from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult
 from vicinal.core.stopping import TimeUp
 from vicinal.core.types import Array, File, Matrix, MatrixLike, Weights, is_auto
+from vicinal.engines import cuda
 from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.method import BY_ROWS, Config, Data, Method, without_search
-from vicinal.fit.plan import Plan, make_plan, make_problem, size_of
+from vicinal.fit.plan import Plan, check_gpu, make_plan, make_problem, size_of
 from vicinal.fit.report import CallbackSupportMixin, IterationReport, IterationReporter, Reports
 from vicinal.fit.resume import (
     STOPPED,
@@ -110,6 +112,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             "early_stopping": check_bool,
             "warm_start": check_bool,
             "n_jobs": partial(check_number, low=-1, integer=True, or_else=(None,)),
+            "device": cuda.check_device,
             "verbose": partial(check_number, low=0, integer=True, or_else=(True, False)),
         }
 
@@ -139,8 +142,11 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
                 take_over(self, resume_from)
             config, past = Config.of(self), past_fit(self, resumes)
             seed = seed_of(self) if past is None else past.seed
+            X, y = cuda.of_tensor(X, self), cuda.labels_of(y)
             data = self._check_data(X, y, sample_weight, **more)
+            data = data._replace(X=cuda.on_device(data.X, self))
             method = self._method(data)
+            check_gpu(method, data)
             config = without_search(config, method)
             size = self._size(data, method, X)
             plan = make_plan(method, config, size)
@@ -332,7 +338,7 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             self.components_ = self._map.components
         self.n_components_ = self._map.n_components
         self.alpha_ = float(np.min(problem.alpha))  # annealing raises it for some rows of the map
-        Z = of_each_row(X, self._map.embed)
+        Z = to_host(of_each_row(X, self._map.embed))
         self._model = method.make_model(Z, problem.target, problem.objective)
 
     def _finish_model(self, deadline: float | None) -> None:

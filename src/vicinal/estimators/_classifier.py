@@ -23,8 +23,10 @@ from vicinal._validation import (
     check_weights,
     shaped,
 )
+from vicinal.core.points import like, to_host
 from vicinal.core.types import Array, File, Matrix, MatrixLike, Target, Weights, is_auto
 from vicinal.estimators._base import MetricLearner
+from vicinal.estimators._metric import rows_of
 from vicinal.fit.cost import PredictionCost, prediction_cost
 from vicinal.fit.method import Data, RowNumbers, drop_weightless_rows
 from vicinal.fit.report import with_callbacks
@@ -75,7 +77,7 @@ class NeighbourSearchMixin:
 
     def _check_rows(self, X: MatrixLike) -> Matrix:
         check_is_fitted(self, "n_components_")
-        return check_rows(self, X, reset=False)
+        return rows_of(self, X)
 
     @property
     def n_neighbors_(self) -> int:
@@ -171,7 +173,7 @@ class NeighbourSearchMixin:
                 "The 'mode' parameter of kneighbors_graph must be 'connectivity' or 'distance'. "
                 f"Got {mode!r} instead."
             )
-        distances, near = self._nearest(X, n_neighbors, "kneighbors_graph")
+        distances, near = map(to_host, self._nearest(X, n_neighbors, "kneighbors_graph"))
         entries = distances if mode == "distance" else np.ones_like(distances)
         ends = np.arange(0, near.size + 1, near.shape[1])
         return sp.csr_matrix(
@@ -219,9 +221,11 @@ class NeighbourSearchMixin:
                 f"Got {n_neighbors!r} instead."
             )
         with single_threaded_blas():
-            distances, near = self._model.nearest(Z, int(k))
+            model = self._model if Z is None else self._model.beside(Z)
+            distances, near = model.nearest(Z, int(k))
         numbers = self._rows.numbers
-        return distances, near if numbers is None else numbers[near]
+        near = near if numbers is None else numbers[near]
+        return like(X, distances), like(X, near)
 
     @available_if(can_predict)
     def estimate_predict_cost(self, X: MatrixLike) -> PredictionCost:
@@ -316,7 +320,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
         """
         Z = self._embedded(X)
         with single_threaded_blas():
-            return self._model.probabilities(Z, self.rule)
+            return like(X, self._model.beside(Z).probabilities(Z, self.rule))
 
     @available_if(can_predict)
     def predict_log_proba(self, X: MatrixLike) -> Array:
@@ -336,7 +340,7 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
         """
         Z = self._embedded(X)
         with single_threaded_blas():
-            return self._model.log_probabilities(Z, self.rule)
+            return like(X, self._model.beside(Z).log_probabilities(Z, self.rule))
 
     @available_if(can_predict)
     def predict(self, X: MatrixLike) -> Array:
@@ -355,7 +359,9 @@ class LabelledLearner(NeighbourSearchMixin, ClassifierMixin, MetricLearner):
 
     def _predicted(self, X: MatrixLike) -> Array:
         """The positions of the predicted classes in ``classes_``."""
-        P = self.predict_proba(X)
+        Z = self._embedded(X)
+        with single_threaded_blas():
+            P = self._model.beside(Z).probabilities(Z, self.rule)
         return P.argmax(axis=1) if self.rule != "draw" else _drawn(P, check_seed(self))
 
 
@@ -391,7 +397,8 @@ def effective_n_neighbors(estimator: BaseEstimator, X: MatrixLike | None = None)
         return estimator._model.effective_n_neighbors
     X = estimator._check_rows(X)
     with single_threaded_blas():
-        return estimator._model.effective_n_neighbors_of(estimator._map.embed(X))
+        Z = estimator._map.embed(X)
+        return estimator._model.beside(Z).effective_n_neighbors_of(Z)
 
 
 def local_n_neighbors(estimator: BaseEstimator, X: MatrixLike) -> Array:
@@ -414,7 +421,8 @@ def local_n_neighbors(estimator: BaseEstimator, X: MatrixLike) -> Array:
     """
     X = estimator._check_rows(X)
     with single_threaded_blas():
-        return estimator._model.local_n_neighbors(estimator._map.embed(X))
+        Z = estimator._map.embed(X)
+        return estimator._model.beside(Z).local_n_neighbors(Z)
 
 
 def check_k(estimator: BaseEstimator) -> None:

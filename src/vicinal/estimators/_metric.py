@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._features import unscaled
 from vicinal._validation import check_pairs, check_rows, histograms, one_row, refuse_elsewhere
+from vicinal.core.points import like
 from vicinal.core.types import Array, Matrix, MatrixLike
+from vicinal.engines import cuda
 from vicinal.maps.fitted import FittedLinear
 from vicinal.storage.model import SaveMixin
 
@@ -27,6 +29,19 @@ def _can_invert(estimator: BaseEstimator) -> bool:
     if fitted is None or isinstance(fitted, FittedLinear):
         return True
     raise AttributeError(only_linear("inverse_transform", fitted))
+
+
+def rows_of(estimator: Any, X: MatrixLike) -> Any:
+    """Checked rows for a fitted estimator, on a device if they lie there or it asks for one."""
+    table = cuda.of_tensor(X, estimator)
+    if table is X:
+        return cuda.on_device(check_rows(estimator, X, reset=False), estimator)
+    if table.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {table.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return table
 
 
 class OnlyLinear:
@@ -79,8 +94,7 @@ class LearntMetricMixin(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        return self._map.transform(X)
+        return like(X, self._map.transform(rows_of(self, X)))
 
     @available_if(_can_invert)
     def inverse_transform(self, X: MatrixLike) -> Array:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array
 from vicinal import densities, neighborhoods
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_rows, check_weights, shaped
+from vicinal.core.points import to_host
 from vicinal.core.stages import Refresh
 from vicinal.core.types import Array, MatrixLike, Pairs, Weights, is_auto
 from vicinal.densities import Kernel
@@ -152,7 +153,7 @@ def soft_scores(
 
     None for labels.
     """
-    Z, owner = estimator._embedded(X), f"{type(estimator).__name__}.score"
+    Z, owner = to_host(estimator._embedded(X)), f"{type(estimator).__name__}.score"
     model, rows = estimator._model, estimator._rows
     by_matches = isinstance(model, MatchModel)
     if by_matches != (matches is not None) or by_matches == (y is not None):

@@ -17,6 +17,7 @@ from vicinal._features import BENDING_SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option, check_rows, check_weights
 from vicinal.core import checks
+from vicinal.core.points import like
 from vicinal.core.problem import Problem
 from vicinal.core.types import (
     Array,
@@ -178,7 +179,7 @@ class RegressionLearner(LearntMetricMixin, NeighbourSearchMixin, RegressorMixin,
         """
         Z = self._embedded(X)
         with single_threaded_blas():
-            return self._outputs.back(self._model.predict(Z, self.rule))
+            return like(X, self._outputs.back(self._model.beside(Z).predict(Z, self.rule)))
 
     def _stored_labels(self) -> Array:
         return self._outputs.back(self._model.numbers.values)

@@ -217,6 +217,10 @@ class NCA(LearntMetricMixin, LabelledLearner):
         How many candidates of a search are learnt at once, in threads that share those of the
         library; None and -1: as many as there are folds, if there are threads for them.  The
         result is the same for any number.
+    device : {None, "cpu", "cuda", "cuda:N"}, default=None
+        Where the fit and the predictions run.  None and "cpu" are the CPU.  A tensor on a GPU as X
+        stays there in any case, and predictions for it are tensors there.  docs/howto/gpu.md says
+        what runs on a GPU.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -337,6 +341,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         reservoir_size: int = 10_000,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -363,6 +368,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         self.reservoir_size = reservoir_size
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

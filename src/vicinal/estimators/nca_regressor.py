@@ -112,6 +112,10 @@ class NCARegressor(RegressionLearner):
         How many candidates of a search are learnt at once, in threads that share those of the
         library; None and -1: as many as there are folds, if there are threads for them.  The
         result is the same for any number.
+    device : {None, "cpu", "cuda", "cuda:N"}, default=None
+        Where the fit and the predictions run.  None and "cpu" are the CPU.  A tensor on a GPU as X
+        stays there in any case, and predictions for it are tensors there.  docs/howto/gpu.md says
+        what runs on a GPU.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -172,6 +176,7 @@ class NCARegressor(RegressionLearner):
         time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -198,6 +203,7 @@ class NCARegressor(RegressionLearner):
         self.time_budget = time_budget
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

@@ -23,6 +23,8 @@ from vicinal.engines.set_sums import set_sums_engine
 from vicinal.starts.spectral import WIDE, basis_size
 
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
+#: seconds of a pair on a GPU, and of each dimension: by differences, and by products
+_GPU_PAIR, _GPU_DOT, _GPU_START = (0.4e-12, 0.3e-12), (1.4e-12, 2e-14), 3e-4
 _CLASSES = 10  # where nobody has said how many there are
 _ROW = 220  # bytes of a query besides its coordinates; of other rows, and without gradient, 1/4
 _COPIES = 5  # of the embedded points, with their gradients
@@ -58,6 +60,7 @@ class Size(NamedTuple):
     searched_rows: int = 0  # most rows that a search for a penalty or a rank learns from
     brings_matches: bool = False  # a row of a batch brings all rows that match it
     map: MapCost | None = None  # of a nonlinear map that states it
+    gpu: str = ""  # what computes the sums there, if the rows are on a GPU
 
 
 class Cost(NamedTuple):
@@ -114,6 +117,8 @@ def evaluation_seconds(
     ``queries`` of the rows (None: all) are compared with all rows, or with lists of a length.
     """
     queries = rows if queries is None else queries
+    if size.gpu:
+        return gpu_seconds(size, rows * queries)
     if length is not None:  # the search for the lists is extra
         pairs: float = queries * length
         fixed, per_dimension = size.pair.listed
@@ -126,6 +131,13 @@ def evaluation_seconds(
     nanoseconds = pairs * (fixed + per_dimension * size.n_components) + rows * row
     threads = n_threads() if threads is None else threads
     return float(np.round(nanoseconds * 1e-9 / threads, 6))
+
+
+def gpu_seconds(size: Size, pairs: float) -> float:
+    """Seconds of one evaluation on a GPU as measured on an H200, whichever it is."""
+    d = size.n_components
+    each = _GPU_PAIR[0] + _GPU_PAIR[1] * d if d <= 8 else _GPU_DOT[0] + _GPU_DOT[1] * d
+    return float(np.round(pairs * each + _GPU_START, 6))
 
 
 def fit_cost(plan: Any, size: Size) -> Cost:

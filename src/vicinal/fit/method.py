@@ -85,6 +85,7 @@ class Config:
     cv: Any = None
     rule: str = "knn"
     warm_start: bool = False
+    device: str | None = None
     verbose: int = 0
 
     @property

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal import samplers, solvers
+from vicinal import maps, samplers, solvers
 from vicinal._features import check_varies
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
 from vicinal.core.types import Array, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
+from vicinal.engines import cuda
 from vicinal.fit.cost import Cost, Size, evaluation_seconds, fit_cost, in_short
 from vicinal.fit.method import (
     BY_ROWS,
@@ -120,6 +121,8 @@ def make_plan(method: Method, config: Config, size: Size, noisy: bool = False) -
     if solver is None and sampling.fixed:
         solver = method.solver
     _check_fit(method, solver, sampling)
+    if size.gpu:
+        reason += f"; {size.gpu}"
     max_iter = config.max_iter
     if is_auto(max_iter):
         max_iter = _ITERATIONS if sampling.fixed else _STEPS
@@ -200,6 +203,26 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         )
 
 
+def check_gpu(method: Method, data: Data) -> None:
+    """Refuse, by name, what has no engine for rows on a GPU."""
+    if not cuda.is_table(data.X):
+        return
+
+    def refuse(parameter: str, allowed: str, got: Any) -> None:
+        raise ValueError(
+            f"The {parameter!r} parameter of {method.name} must be {allowed} for rows on a GPU. "
+            f"Got {got!r} instead. Use device=None, or X.cpu() for a tensor."
+        )
+
+    kernel = method.kernel
+    if method.neighborhood is not None:
+        refuse("neighborhood", "'auto' or 'all'", method.neighborhood)
+    if kernel is not None and (kernel.background or not kernel.reaches_everywhere):
+        refuse("kernel", "'gaussian', 'student' or 'laplace' without a background", kernel)
+    if not isinstance(method.mapping, maps.Linear | maps.Diagonal):
+        refuse("mapping", "'linear' or 'diagonal'", method.mapping)
+
+
 def _in_words(part: object) -> str:
     """The name of a part, with the parameters that are not at their defaults."""
     if not is_dataclass(part):
@@ -230,6 +253,7 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
     size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
+    size = size._replace(gpu=cuda.engine_of(data.X))
     stated = method.mapping.cost
     return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 

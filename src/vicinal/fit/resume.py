@@ -33,10 +33,10 @@ from vicinal.storage.codec import encode
 #: reasons that cut a fit
 STOPPED = ("callback", "interrupted", "time_budget")
 #: parameters that the bits of an iteration do not depend on
-_IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose", "n_jobs")
+_IRRELEVANT = ("max_iter", "tol", "n_iter_no_change", "time_budget", "verbose", "n_jobs", "device")
 #: parameters that may differ from the ones in the checkpoint: they change no result, or, as a
 #: time budget, say only how long to go on
-_FREE = ("time_budget", "verbose", "n_jobs")
+_FREE = ("time_budget", "verbose", "n_jobs", "device")
 _NONE = np.empty(0)
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
-from vicinal._features import Features, Limits, limited, unscaled
+from vicinal._features import Features, Limits, projected, unscaled
 from vicinal._validation import warn
 from vicinal.core import checks
-from vicinal.core.points import to_host
 from vicinal.core.types import Array, Map
 
-_BLOCK = 1024  # rows projected at a time
 _ROWS = 8192  # rows that a nonlinear map embeds at a time
 
 
@@ -174,13 +170,7 @@ class FittedLinear:
 
     def embed(self, X: Any) -> Array:
         """``(X - shift) @ components.T``: centred, since an offset costs digits; within limits."""
-        A = self.components.astype(np.float64)
-        if sp.issparse(X):
-            Z = limited(X, self.limits) @ A.T - self.shift @ A.T
-        else:
-            Z = np.empty((X.shape[0], len(A)))
-            for rows in gen_batches(len(Z), _BLOCK):
-                Z[rows] = (limited(to_host(X[rows]), self.limits) - self.shift) @ A.T
+        Z = projected(X, self.components.astype(np.float64), self.shift, self.limits)
         return Z.astype(self.components.dtype, copy=False)
 
     def inverse(self, Z: Array) -> Array:

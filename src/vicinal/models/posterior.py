@@ -39,7 +39,7 @@ class StochasticPicks(StoredRows):
 
         def answer(part: Array) -> Array:
             return nca_effective_n_neighbors(
-                self.Z, self.sample_weight, Z_query=part, kernel=self.kernel
+                self.known, self.sample_weight, Z_query=part, kernel=self.kernel
             )
 
         return self._in_chunks(Z, 16 * Z.shape[1] + 200, answer)
@@ -95,7 +95,7 @@ class NCAModel(StochasticPicks, NeighbourModel):
 
     def _posterior(self, Z: Array) -> Array:
         """Class probabilities by the stochastic neighbours, [Oneata2011] eq. (3.25)."""
-        return nca_posterior(Z, self.Z, self.labels, self.kernel, background=self.background)
+        return nca_posterior(Z, self.known, self.labels, self.kernel, background=self.background)
 
     def log_probabilities(self, Z: Array, rule: str) -> Array:
         """Logarithms of the class probabilities; the posterior's are finite where it underflows."""
@@ -105,7 +105,7 @@ class NCAModel(StochasticPicks, NeighbourModel):
             Z,
             24 * self.n_outputs,
             lambda part: nca_posterior(
-                part, self.Z, self.labels, self.kernel, background=self.background, log=True
+                part, self.known, self.labels, self.kernel, background=self.background, log=True
             ),
         )
 

@@ -95,8 +95,8 @@ class RegressionModel(StoredRows):
 
     def kernel_means(self, Z: Array) -> Array:
         """Means over all training rows, weighted by the kernel."""
-        known = self.Z, self.numbers.values, self.sample_weight, self.kernel
-        backend = choose.backend(self.Z, len(self.Z))
+        known = self.known, self.numbers.values, self.sample_weight, self.kernel
+        backend = choose.backend(self.known, len(self.Z))
         return self._in_chunks(
             check_points(Z),
             kernel_means_bytes(Z, self.n_outputs),

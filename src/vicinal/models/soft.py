@@ -53,8 +53,8 @@ class DistributionModel(NCAModel):
         return self.labels.values.shape[1]
 
     def _posterior(self, Z: Array) -> Array:
-        means = choose.backend(self.Z, len(self.Z)).kernel_means(
-            check_points(Z), self.Z, self.labels.values, self.sample_weight, self.kernel
+        means = choose.backend(self.known, len(self.Z)).kernel_means(
+            check_points(Z), self.known, self.labels.values, self.sample_weight, self.kernel
         )
         return means / means.sum(axis=1, keepdims=True)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
@@ -15,6 +16,7 @@ from vicinal import _clock, _search
 from vicinal._threads import n_threads
 from vicinal._validation import warn
 from vicinal.core import checks
+from vicinal.core.points import cast, lies_elsewhere
 from vicinal.core.types import Array, QueryCost
 from vicinal.engines import choose
 from vicinal.models.equal_rows import EqualRows
@@ -46,6 +48,7 @@ class StoredRows:
     Z: Array
     asked: Any
     chosen: int | None = None  # k, once it has been computed
+    _known: Any = None
 
     def __init__(self, Z: Array, n_neighbors: Any) -> None:
         self.Z, self.asked = Z, n_neighbors
@@ -94,6 +97,19 @@ class StoredRows:
         slower = 1.0 if itemsize == 4 else 1.5
         return QueryCost(slower * nanoseconds, row_bytes, 3e5 + n * (2 * d * itemsize + 88))
 
+    @property
+    def known(self) -> Any:
+        """The projections of the training rows, where the queries lie."""
+        return self.Z if self._known is None else self._known
+
+    def beside(self, Z: Any) -> Self:
+        """The model, for queries that lie elsewhere, with its projections there."""
+        if not lies_elsewhere(Z):
+            return self
+        model = copy(self)
+        model._known = cast(Z, self.Z)
+        return model
+
     def set_voters(self, n_neighbors: Any) -> None:
         """Use another k from now on."""
         if n_neighbors != self.asked:
@@ -101,7 +117,7 @@ class StoredRows:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the searches, which are made again on first use."""
-        searches = ("index", "find", "equal")
+        searches = ("index", "find", "equal", "_known")
         return {name: value for name, value in vars(self).items() if name not in searches}
 
     # Only the nearest neighbours need the tree and k: they are made on first use.
@@ -160,6 +176,8 @@ class StoredRows:
         None stands for the training rows themselves; none is its own neighbour.
         """
         itself = Z is None
+        if self._known is not None:
+            return _search.nearest_elsewhere(self._known, self._known if itself else Z, k, itself)
         queries = self.Z if Z is None else Z
         find = _search.finder("exact", self.Z)
         distances = np.empty((len(queries), k), self.Z.dtype)
@@ -179,6 +197,8 @@ class StoredRows:
 
     def _voters(self, Z: Array, k: int) -> Array:
         """Positions of the k nearest training rows of each query, nearest first."""
+        if self._known is not None and not isinstance(Z, np.ndarray):
+            return self._first_of_equal(_search.nearest_elsewhere(self._known, Z, k, False)[1])
         if len(Z) * len(self.Z) < _OWN_SEARCH_FROM:
             return self._first_of_equal(self.index.kneighbors(Z, k, return_distance=False))
         return self._first_of_equal(self.find(Z, k)[0])

@@ -1,4 +1,4 @@
-"""Loss and slope from the odds of a wrong against a right decision; rows left out of the loss."""
+"""The kinds of loss, and the warning about rows that one leaves out."""
 
 from __future__ import annotations
 
@@ -16,36 +16,6 @@ def check_kind(kind: str, name: str, owner: str) -> None:
         raise ValueError(
             f"The {name!r} parameter of {owner} must be 'log' or 'accuracy'. Got {kind!r} instead."
         )
-
-
-def _shares(odds: Array) -> tuple[Array, Array]:
-    """Probabilities of right and wrong, from log2 of wrong : right."""
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp2(odds)), 1.0 / (1.0 + np.exp2(-odds))
-
-
-def slopes(odds: Array, objective: str) -> Array:
-    """Derivative of a row's loss by the natural log of its odds; 0 if it cannot be right."""
-    p, wrong = _shares(odds)
-    return p * wrong if objective == "accuracy" else np.where(odds < np.inf, wrong, 0.0)
-
-
-def mean_loss(odds: Array, weight: Array, objective: str) -> tuple[float, Array, float]:
-    """Mean loss, the weight of each row in it, adding up to one, and the weight of all of them.
-
-    ``odds`` is log2 of wrong : right, inf where a row cannot be right: "accuracy" counts such a row
-    as wrong, "log" leaves it out.
-    """
-    # sums, not dot products: the bits of BLAS depend on its number of threads
-    counts = weight if objective == "accuracy" else weight * (odds < np.inf)
-    total = counts.sum()
-    if total <= 0:
-        return 0.0, np.zeros_like(odds), 0.0
-    if objective == "accuracy":
-        return float(-np.sum(counts * _shares(odds)[0]) / total), counts / total, float(total)
-    # log(1 + odds): exact where p -> 1, finite where p underflows
-    minus_log_p = np.logaddexp2(0.0, np.where(counts > 0, odds, 0.0)) * np.log(2.0)
-    return float(np.sum(counts * minus_log_p) / total), counts / total, float(total)
 
 
 def warn_left_out(

@@ -18,7 +18,8 @@ from vicinal.core.types import Array
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.objectives._odds import check_kind, mean_loss, slopes
+from vicinal.engines.odds import mean_loss, slopes
+from vicinal.objectives._odds import check_kind
 from vicinal.objectives.background import Normals, check_background, join
 from vicinal.targets import Labels
 from vicinal.targets.labels import (

@@ -13,7 +13,8 @@ from vicinal.core.points import cast, check_points, check_rows, with_range, zero
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.engines import choose
 from vicinal.engines.base import Data
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
+from vicinal.engines.odds import mean_loss, slopes
+from vicinal.objectives._odds import check_kind, warn_left_out
 from vicinal.objectives._votes import (
     check_k,
     check_labels,

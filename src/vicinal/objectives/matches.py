@@ -7,15 +7,14 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from vicinal._validation import check_option
 from vicinal.core.points import cast, check_points, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, PairCost, Pairs, Units
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import MatchSums
-from vicinal.objectives._odds import check_kind, mean_loss, slopes
+from vicinal.engines.odds import odds_loss
+from vicinal.objectives._odds import check_kind
 from vicinal.objectives._rows import check_kernel, prepare
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers
 
@@ -68,19 +67,12 @@ class MatchLoss(Objective):
             engine = backend.class_sums(data, self.kernel, pairs)
         else:
             engine = backend.match_sums(data, target, self.kernel, pairs)
-        sums = engine.sums()
-        left_out = np.isneginf(sums.log2[1])
-        with np.errstate(invalid="ignore"):  # inf - inf, where nothing matches
-            odds = np.subtract(*sums.log2) - np.subtract(*sums.shift)
-        odds = np.where(left_out, np.inf, odds)
-        value, counts, total = mean_loss(odds, weight[sums.rows], self.kind)
+        # the odds are the sum over what does not match : the sum over what matches
+        found = odds_loss(engine, weight, None, self.kind, gradient)
         facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
-        facts["left_out"] = int(left_out.sum()) if self.kind == "log" else 0
-        dZ = None
-        if gradient:  # odds = sum over what does not match / sum over what matches
-            slope = counts * slopes(odds, self.kind)
-            dZ = cast(Z, engine.pull(sums, np.stack([slope, -slope])))
-        return Evaluation(value, dZ, facts, total)
+        facts["left_out"] = len(found.left_out) if self.kind == "log" else 0
+        dZ = cast(Z, found.dZ) if gradient else None
+        return Evaluation(found.value, dZ, facts, found.weight)
 
     def for_scaling(self) -> MatchLoss:
         """The loss that chooses the scale of a map: "log".

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +14,8 @@ from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
 from vicinal.engines.base import ClassSums, Data, PairSource, RowSums
-from vicinal.objectives._odds import check_kind, mean_loss, slopes, warn_left_out
+from vicinal.engines.odds import mean_loss, odds_loss, slopes
+from vicinal.objectives._odds import check_kind, warn_left_out
 from vicinal.targets import Labels
 from vicinal.targets.labels import leave_one_out, others_of_class, reference_mass, weights
 
@@ -184,6 +186,8 @@ class NCALoss(Objective):
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
             return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
+        if background is None and self.kernel.reaches_everywhere:
+            return self._of_kernels(Z, engine, rows, gradient)
         sums = engine.sums()
         rest, base, mixture = self._density_sums(sums, rows, background)
         with np.errstate(invalid="ignore"):  # inf - inf, where there is no own class
@@ -201,6 +205,17 @@ class NCALoss(Objective):
             slope = counts * slopes(odds, self.kind)
             dZ = cast(Z, _pull(engine, sums, mixture, np.stack([slope, -slope])))
         return Evaluation(value, dZ, facts, total), sums.rows[left_out]
+
+    def _of_kernels(
+        self, Z: Array, engine: ClassSums, rows: _Prepared, gradient: bool
+    ) -> tuple[Evaluation, Array]:
+        """The evaluation without a background, computed where the sums of the engine lie."""
+        more = None if rows.labels.priors is None else partial(_leave_one_out, rows)
+        found = odds_loss(engine, rows.weight, more, self.kind, gradient)
+        facts: dict[str, Any] = {"share_of_pairs": engine.share, "engine": engine.name}
+        facts["left_out"] = len(found.left_out) if self.kind == "log" else 0
+        dZ = cast(Z, found.dZ) if gradient else None
+        return Evaluation(found.value, dZ, facts, found.weight), found.left_out
 
     def _prepare(
         self,
@@ -247,6 +262,13 @@ class NCALoss(Objective):
             unit + self.kernel.log_integral(data.Z.shape[1]) * np.log2(np.e),
         )  # fmt: skip
         return *mixture.join(rest, base), mixture
+
+
+def _leave_one_out(rows: _Prepared, queries: Array) -> Array:
+    """log2 of what turns the density of the own class into one without the query itself."""
+    data, labels, weight, class_mass, _ = rows
+    others = others_of_class(labels, weight, queries, data.reference_rows, class_mass)
+    return leave_one_out(class_mass[labels.codes[queries]], others)
 
 
 def _pull(engine: ClassSums, sums: RowSums, mixture: Mixture | None, by_sums: Array) -> Array:

@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 
 from vicinal._validation import scaled_weights
 from vicinal.core.points import to_host
-from vicinal.core.types import Array
+from vicinal.core.types import Array, ClassMoments
 
 #: with more columns than this, no D x D matrix is formed
 WIDE = 2000
@@ -128,7 +128,21 @@ def scatter(
         if sample_weight is not None:
             Y *= np.sqrt(w)[:, None]
         within += Y.T @ Y
-    counts = np.bincount(codes, weights=v, minlength=n_classes)
+    return _scatter_of(shifts, sums, within, np.bincount(codes, v, n_classes))
+
+
+@scatter.register
+def _scatter_elsewhere(
+    X: ClassMoments, codes: Array, n_classes: int, sample_weight: Array | None = None
+) -> Scatter:
+    codes = np.asarray(codes)
+    v = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    parts = X.class_moments(codes, n_classes, v)
+    return _scatter_of(*parts, np.bincount(codes, v, n_classes))
+
+
+def _scatter_of(shifts: Array, sums: Array, within: Array, counts: Array) -> Scatter:
+    """The scatter from the sums about a row of each class."""
     weight = max(counts.sum(), np.finfo(float).tiny)
     offsets = sums / np.where(counts > 0, counts, 1.0)[:, None]
     lever = np.sqrt(counts / weight)[:, None] * offsets

@@ -1,0 +1,85 @@
+"""Tensors on a GPU: rows, points and engines for them, in torch and in Triton.
+
+Importing this package imports no torch.  `on_device` and `of_tensor` do, where a device was asked
+for or a tensor of one was given; what they return, `arrays.DeviceArray`, brings its rows
+(`_features.make_rows`), its operations (`core.points`) and its engines (`engines.choose.backend`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import scipy.sparse as sp
+
+#: the device that stands for a GPU in tests on a machine without one
+STAND_IN: str | None = None
+
+
+def check_device(owner: Any, name: str = "device") -> None:
+    """Refuse anything but None, "cpu", "cuda" and "cuda:N"."""
+    value = getattr(owner, name)
+    if value in (None, "cpu") or (isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value)):
+        return
+    raise ValueError(
+        f"The {name!r} parameter of {type(owner).__name__} must be None, 'cpu', 'cuda' or 'cuda:N'."
+        f" Got {value!r} instead."
+    )
+
+
+def is_tensor_of_device(X: Any) -> bool:
+    """Whether X is a tensor on a GPU; imports nothing."""
+    if type(X).__module__.partition(".")[0] != "torch":
+        return False
+    device = getattr(X, "device", None)
+    return getattr(device, "type", "cpu") == "cuda" or STAND_IN is not None
+
+
+def of_tensor(X: Any, owner: Any) -> Any:
+    """A tensor on a GPU as a table that lies there; anything else as it is."""
+    if not is_tensor_of_device(X) or "device" not in owner.get_params(deep=False):
+        return X  # without an engine there, it is refused where rows are checked
+    from vicinal.engines.cuda.arrays import checked_table
+
+    return checked_table(X, type(owner).__name__)
+
+
+def is_table(X: Any) -> bool:
+    """Whether X is a table on a GPU, as `of_tensor` and `on_device` make it."""
+    return "vicinal.engines.cuda.arrays" in sys.modules and isinstance(X, _table())
+
+
+def _table() -> type:
+    from vicinal.engines.cuda.arrays import DeviceArray
+
+    return DeviceArray
+
+
+def engine_of(X: Any) -> str:
+    """Where the rows of a table lie on a GPU and what computes there; "" elsewhere."""
+    if not is_table(X):
+        return ""
+    from vicinal.engines.cuda.backend import engine_name
+
+    return f"on {X.tensor.device} by {engine_name(X.tensor.device)}"
+
+
+def labels_of(y: Any) -> Any:
+    """A tensor on a GPU as an array of the host; anything else as it is."""
+    return y.detach().cpu().numpy() if is_tensor_of_device(y) else y
+
+
+def on_device(X: Any, owner: Any) -> Any:
+    """A checked table on the device that the estimator asks for, or where it lies already."""
+    device = owner.get_params(deep=False).get("device")
+    if device in (None, "cpu"):
+        return X
+    if sp.issparse(X):
+        raise ValueError(
+            f"The rows of {type(owner).__name__} must be dense for device={device!r}. Got a sparse "
+            "matrix instead. Use X.toarray() if it fits, or device=None."
+        )
+    from vicinal.engines.cuda.arrays import uploaded
+
+    return uploaded(X, device, type(owner).__name__)

@@ -1,0 +1,141 @@
+"""Engines for points on a GPU: Triton's kernels where they are, otherwise blocks of torch.
+
+The functions are those of `base.Backend`.  What is missing here is refused by `__getattr__`, by
+name: nothing is computed on the CPU instead.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+
+from vicinal.core.types import Array, Pairs
+from vicinal.densities import Kernel
+from vicinal.engines.base import ChargedSums, ClassSums, Data, MatchSums
+from vicinal.engines.cuda import blocked
+from vicinal.engines.cuda.arrays import DeviceArray
+from vicinal.engines.cuda.layout import padded_rows
+
+_PADDED = 16384  # rows of padding that cost little
+
+_MISSING = {
+    "votes": "votes of k neighbours (KNCA)",
+    "win_shares": "votes of k neighbours (KNCA)",
+    "margins": "margins (LMNN)",
+    "set_sums": "sums over sets of k (KSNE)",
+    "attraction": "lists of affinities (KSNE)",
+    "set_potential": "the placing of new rows (KSNE)",
+    "entropies": "effective numbers of neighbours",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MISSING:
+        raise NotImplementedError(
+            f"There is no engine for {_MISSING[name]} on a GPU. Use device=None, or X.cpu() for a "
+            "tensor."
+        )
+    raise AttributeError(name)
+
+
+def uses_triton(device: torch.device) -> bool:
+    """Whether kernels run there; on the CPU only in Triton's interpreter, for tests."""
+    if find_spec("triton") is None:
+        return False
+    return device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def engine_name(device: torch.device) -> str:
+    """What computes there, for a plan."""
+    return "Triton kernels" if uses_triton(device) else "blocks of torch, without Triton"
+
+
+def _check(pairs: Any, kernel: Kernel) -> None:
+    if pairs is not None:
+        raise NotImplementedError(
+            "There are no lists of pairs or trees on a GPU, which compares all pairs. Use "
+            "neighborhood='all', or device=None."
+        )
+    if not kernel.reaches_everywhere:
+        raise NotImplementedError(
+            f"There is no engine for the compact kernel on a GPU. Got {kernel!r}. Use "
+            "kernel='gaussian', or device=None."
+        )
+
+
+def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassSums:
+    """See `base.Backend`."""
+    _check(pairs, kernel)
+    Z: Any = data.Z
+    if uses_triton(Z.tensor.device) and len(data.query_rows) and _few_padded(data):
+        from vicinal.engines.cuda import class_sums as by_kernels
+
+        if Z.shape[1] <= by_kernels.DIRECT_UP_TO:
+            return by_kernels.TritonSums(data, kernel)
+    return blocked.BlockedSums(data, kernel, blocked.class_matches(data, Z))
+
+
+def _few_padded(data: Data) -> bool:
+    """Whether classes are not so small that tiles of one class would be mostly padding."""
+    rows = data.reference_rows
+    return padded_rows(data.codes[rows]) <= 2 * len(rows) + _PADDED
+
+
+def joint_sums(data: Data, kernel: Kernel) -> ClassSums:
+    """As one class."""
+    return class_sums(data._replace(codes=np.zeros_like(data.codes)), kernel)
+
+
+def match_sums(
+    data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None
+) -> MatchSums:
+    """See `base.Backend`; in blocks of torch."""
+    _check(pairs, kernel)
+    Z: Any = data.Z
+    return blocked.BlockedSums(data, kernel, blocked.soft_matches(data, target, Z))
+
+
+def charged_sums(
+    data: Data, charges: Array, kernel: Kernel, pairs: Pairs | None = None
+) -> ChargedSums:
+    """See `base.Backend`; in blocks of torch."""
+    _check(pairs, kernel)
+    return blocked.BlockedMeans(data, charges, kernel)
+
+
+def make_index(*_: Any) -> None:
+    """No index: a few queries visit all references."""
+
+
+def sums_by_class(
+    Z: DeviceArray, data: Data, kernel: Kernel, n_classes: int, places: Array | None = None
+) -> tuple[Array, Array]:
+    """See `base.Backend`."""
+    _check(None, kernel)
+    return blocked.sums_by_class(Z, data, kernel, n_classes, places)
+
+
+def leading_sums_by_class(
+    Z: DeviceArray, data: Data, kernel: Kernel, n_classes: int
+) -> tuple[Array, Array]:
+    """With all digits of the points."""
+    return sums_by_class(Z, data, kernel, n_classes)
+
+
+def kernel_means(
+    Z: DeviceArray, Z_reference: DeviceArray, charges: Array, mass: Array | None, kernel: Kernel
+) -> Array:
+    """See `base.Backend`."""
+    _check(None, kernel)
+    n, m = len(Z_reference), len(Z)
+    both = DeviceArray(torch.cat([Z_reference.tensor, Z.tensor.to(Z_reference.tensor.dtype)]))
+    weight = np.ones(n + m)
+    weight[:n] = 1.0 if mass is None else mass
+    rows = np.arange(n + m)
+    data = Data(both, np.zeros(n + m, int), weight, rows[n:], rows[:n])
+    padded = np.concatenate([charges, np.zeros((m, charges.shape[1]))])
+    return blocked.BlockedMeans(data, padded, kernel).sums().means

@@ -1,0 +1,123 @@
+"""Rows sorted by class, with classes padded to whole blocks: what kernels see of an evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from vicinal.core.types import Array
+from vicinal.engines.base import Data
+from vicinal.engines.cuda.arrays import DeviceArray, index, sent
+
+TILE = 64
+_WIDE_FROM = 2000  # rows of a class from which blocks of two tiles pay
+
+
+class Side:
+    """Some rows of Z in the order of the kernels; what does not depend on Z.
+
+    Attributes
+    ----------
+    N : int
+        Their number, with padding.
+    rows : int array
+        The rows of Z, sorted by class.
+    source : tensor of shape (N,)
+        The row of Z at each place, 0 for padding; ``real`` says which are none.
+    place : tensor
+        The place of each of ``rows``.
+    tile_code : tensor of shape (N / 64,)
+        The class of each tile.
+    """
+
+    def __init__(self, rows: Array, data: Data, pad: int) -> None:
+        where: Any = data.Z
+        order = np.argsort(data.codes[rows], kind="stable")
+        self.rows = rows[order]
+        codes = data.codes[self.rows]
+        counts = np.bincount(codes)
+        padded = -(-counts // pad) * pad
+        self.N = int(padded.sum())
+        start = np.cumsum(padded) - padded
+        rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        place = np.repeat(start, counts) + rank
+        device = where.tensor.device
+        source, real = np.zeros(self.N, np.int64), np.zeros(self.N, bool)
+        source[place], real[place] = self.rows, True
+        self.host_place, self.place = place, index(place, device)
+        self.source, self.real = index(source, device), torch.from_numpy(real).to(device)
+        tile_code = np.repeat(np.arange(len(padded)), padded // TILE)
+        self.tile_class = tile_code  # on the host
+        self.tile_code = sent(tile_code, where, np.int32)
+        mass = np.zeros(self.N)
+        mass[place] = data.mass[self.rows]
+        self.mass = sent(mass, where, np.float64)
+        self.weighed = bool((data.mass[self.rows] != 1.0).any())
+
+    def spread(self, Z: torch.Tensor, centre: torch.Tensor, scale: float, pad: float) -> Any:
+        """Coordinates (d, N) of scaled, centred points."""
+        P = ((Z[self.source] - centre) * scale).T
+        return torch.where(self.real, P, pad).contiguous()
+
+    def per_place(self, values: torch.Tensor, fill: float) -> torch.Tensor:
+        """Values (..., rows) at their places."""
+        out = values.new_full((*values.shape[:-1], self.N), fill)
+        out[..., self.place] = values
+        return out
+
+
+class Layout:
+    """The queries and the references of an evaluation.
+
+    Attributes
+    ----------
+    queries, references : Side
+        The same object if the rows are the same.
+    self_query : tensor
+        The place of each query among the references, -1 for none.
+    self_reference : tensor
+        The place of each reference among the queries.
+    """
+
+    def __init__(self, data: Data) -> None:
+        q, r = np.asarray(data.query_rows), np.asarray(data.reference_rows)
+        pad = block_size(data.codes[r])
+        self.block = pad
+        self.references = Side(r, data, pad)
+        self.same = len(q) == len(r) and np.array_equal(np.sort(q), np.sort(r))
+        self.queries = self.references if self.same else Side(q, data, pad)
+        self.self_query = self._own_places(self.queries, self.references, data)
+        self.self_reference = (
+            self.self_query
+            if self.same
+            else self._own_places(self.references, self.queries, data)
+        )
+
+    @staticmethod
+    def _own_places(of: Side, among: Side, data: Data) -> torch.Tensor:
+        position = np.full(len(data.codes), -1)
+        position[among.rows] = among.host_place
+        found = np.full(of.N, -1)
+        found[of.host_place] = position[of.rows]
+        where: DeviceArray = data.Z  # type: ignore[assignment]
+        return sent(found, where, np.int32)
+
+
+def block_size(codes: Array) -> int:
+    """Rows of a block: more of them where classes are large."""
+    return 2 * TILE if len(codes) >= _WIDE_FROM * len(np.unique(codes)) else TILE
+
+
+def padded_rows(codes: Array) -> int:
+    """How many rows there are with padding."""
+    counts, pad = np.bincount(codes), block_size(codes)
+    return int((-(-counts // pad) * pad).sum())
+
+
+def layout_of(data: Data) -> Layout:
+    """The layout of an evaluation, made once for the same labels, weights and rows."""
+    Z: Any = data.Z
+    given = (data.codes, data.mass, data.query_rows, data.reference_rows)
+    return Z.remembered("layout", given, lambda: Layout(data))
