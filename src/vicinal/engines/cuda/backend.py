@@ -72,10 +72,15 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassS
     _check(pairs, kernel)
     Z: Any = data.Z
     if uses_triton(Z.tensor.device) and len(data.query_rows) and _few_padded(data):
-        from vicinal.engines.cuda import class_sums as by_kernels
+        from vicinal.engines.cuda import class_sums as direct
+        from vicinal.engines.cuda import dots
 
-        if Z.shape[1] <= by_kernels.DIRECT_UP_TO:
-            return by_kernels.TritonSums(data, kernel)
+        if Z.shape[1] <= direct.DIRECT_UP_TO:
+            return direct.TritonSums(data, kernel)
+        if Z.shape[1] <= dots.DOTS_UP_TO and Z.dtype == np.float32:
+            engine = dots.DotSums(data, kernel)
+            if engine.suits:
+                return engine
     return blocked.BlockedSums(data, kernel, blocked.class_matches(data, Z))
 
 

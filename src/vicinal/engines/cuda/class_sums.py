@@ -24,16 +24,22 @@ DIRECT_UP_TO = 8
 _PROGRAMS = 132 * 48
 _REACH = 80.0  # shifts may be that far above the common one
 _MARGIN = 40.0  # of the common shift above the least
+#: rows from which tiles that are too far apart to matter may be left out
+SKIP_FROM = 20_000
+#: share of the tiles below which that saves more than looking for them takes
+_WORTH = 0.85
+_BITS = 48  # of a place along Morton's curve
 #: set explicitly: a later Triton changes its default, and with it last digits
 _FUSED = {"enable_fp_fusion": True, "num_warps": 1}
 
 
 class Shape(NamedTuple):
-    """Rows of a block, and columns at a time, of the sums and of the pull."""
+    """Rows of a block and columns at a time: of the sums, and of the pull."""
 
     rows: int
-    sums: int
-    pull: int
+    columns: int
+    pull_rows: int
+    pull_columns: int
 
 
 class Factors(NamedTuple):
@@ -43,6 +49,7 @@ class Factors(NamedTuple):
     shift: torch.Tensor
     raw: torch.Tensor
     far: torch.Tensor
+    level: torch.Tensor
 
 
 def n_splits(blocks: int, tiles: int) -> int:
@@ -71,17 +78,65 @@ class TritonSums:
         self.family, self.power = kernel.family, float(kernel.power(d) or 0.0)
         self.scale, tensor = kernel.coordinate_scale, self.Z.tensor
         centre = tensor[self.layout.references.source].mean(0)
+        self.skips = d <= DIRECT_UP_TO and self.layout.same and self.layout.references.N >= SKIP_FROM
+        if self.skips:
+            self.layout = self.layout.along(self._curve(tensor))
         self.R = self.layout.references.spread(tensor, centre, self.scale, kernels.PAD)
         self.Q = self.R
         if not self.layout.same:
             self.Q = self.layout.queries.spread(tensor, centre, self.scale, kernels.PAD)
-        interpreted = tensor.device.type == "cpu"
-        self.shape = Shape(self.layout.block, 64, 64) if interpreted else self._shape(d)
+        self.shape = self._shape(d, tensor.device.type == "cpu")
         self.unused = tensor.new_zeros(1)
+        #: coordinates at the ends of blocks of rows and of tiles, bounds of the least energies, and
+        #: whether tiles are left out
+        self.near: tuple[torch.Tensor, ...] = (self.unused,) * 4
+        self.tolerance = (24.0 if tensor.dtype == torch.float32 else 53.0) + math.log2(len(self.Z))
+        self.tolerance += self.layout.references.spread_of_mass
+        self._share: torch.Tensor | None = None
         self._found: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    def _shape(self, d: int) -> Shape:
-        return Shape(self.layout.block, 16, 4)
+    def _shape(self, d: int, interpreted: bool) -> Shape:
+        """As measured on an H200; Triton's interpreter is faster with whole tiles."""
+        block = self.layout.block
+        if interpreted:
+            return Shape(block, TILE, TILE, TILE)
+        return Shape(block, 16, block if d < 4 else TILE, 4)
+
+    def _curve(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The order of the rows along Morton's curve, within their classes."""
+        side = self.layout.references
+        n, d = len(side.rows), tensor.shape[1]
+        Z = tensor[side.source[side.place]]
+        low, high = torch.aminmax(Z, dim=0)
+        bits = min(16, _BITS // d)
+        cells = (Z - low) * ((2**bits - 1) / (high - low).clamp_min(1e-30))
+        codes = side.tile_code[side.place // TILE]
+        key = torch.empty(n, dtype=torch.int64, device=Z.device)
+        kernels.keys[(-(-n // 256),)](
+            cells.T.to(torch.int32).contiguous(), codes, key, n, D=d, BITS=bits, BLOCK=256
+        )
+        return torch.argsort(key, stable=True)
+
+    def _look(self) -> None:
+        """Find what may be left out, and whether that is worth while."""
+        side, d, BM = self.layout.references, self.Z.shape[1], self.shape.rows
+        tiles = self.R.view(d, -1, TILE)
+        real = side.real.view(-1, TILE)
+        low = torch.where(real, tiles, 3e18).amin(2)
+        high = torch.where(real, tiles, -3e18).amax(2)
+        boxes = torch.stack([low, high]).permute(2, 0, 1).contiguous()  # tile, end, coordinate
+        blocks = boxes.view(-1, BM // TILE, 2, d)
+        of_rows = torch.stack([blocks[:, :, 0].amin(1), blocks[:, :, 1].amax(1)], 1).contiguous()
+        seed = self.R.new_empty(2, side.N)
+        count = torch.empty(side.N // BM, dtype=torch.int32, device=seed.device)
+        kernels.seeds[(side.N // BM,)](
+            self.R, side.tile_code, side.tile_code, of_rows, boxes, seed, count, side.N, self.power,
+            self.tolerance, D=d, BM=BM, BN=self.shape.columns, FAMILY=self.family, WIDE=128, **_FUSED,
+        )  # fmt: skip
+        share = count.sum() / (len(count) * (side.N // TILE))
+        worth = share < _WORTH
+        self._share = torch.where(worth, share, 1.0).double()
+        self.near = of_rows, boxes, seed, worth.to(torch.int32).reshape(1)
 
     def _ranges(self, rows: Side, columns: Side) -> tuple[torch.Tensor, torch.Tensor, int]:
         """The first and the last tile of each split."""
@@ -92,30 +147,44 @@ class TritonSums:
         last = np.minimum(first + each, tiles)
         return sent(first, self.Z, np.int32), sent(last, self.Z, np.int32), splits
 
+    def _launch_sums(self) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Shifts and sums (splits, 2, N), and the number of splits."""
+        layout, (rows, columns) = self.layout, (self.layout.queries, self.layout.references)
+        if self.skips:
+            self._look()
+        of_rows, boxes, seed, skip = self.near
+        first, last, splits = self._ranges(rows, columns)
+        M = self.Q.new_empty(splits, 2, rows.N)
+        S = torch.empty_like(M)
+        kernels.sums[(rows.N // self.shape.rows, splits)](
+            self.Q, self.R, layout.self_query, columns.mass.to(self.Q.dtype), rows.tile_code,
+            columns.tile_code, first, last, seed, of_rows, boxes, skip, M, S, rows.N,
+            columns.N, self.power, self.tolerance, D=self.Z.shape[1], BM=self.shape.rows, BN=self.shape.columns, FAMILY=self.family,
+            WEIGHED=columns.weighed, ANYWHERE=not layout.same, SKIPS=self.skips, **_FUSED,
+        )  # fmt: skip
+        return M, S, splits
+
     def on_device(self) -> tuple[torch.Tensor, torch.Tensor]:
         """log2 and shifts (2, N) of the queries, in float64, in the order of the layout."""
         if self._found is None:
-            layout, z = self.layout, self.unused
-            rows, columns = layout.queries, layout.references
-            first, last, splits = self._ranges(rows, columns)
-            M = self.Q.new_empty(splits, 2, rows.N)
-            S = torch.empty_like(M)
-            kernels.sums[(rows.N // self.shape.rows, splits)](
-                self.Q, self.R, layout.self_query, columns.mass.to(self.Q.dtype), rows.tile_code,
-                columns.tile_code, first, last, z, z, z, z, z, M, S, rows.N, columns.N, self.power,
-                D=self.Z.shape[1], BM=self.shape.rows, BN=self.shape.sums, FAMILY=self.family,
-                WEIGHED=columns.weighed, ANYWHERE=not layout.same, SKIPS=False, **_FUSED,
-            )  # fmt: skip
+            rows = self.layout.queries
+            M, S, splits = self._launch_sums()
             shift = torch.empty(2, rows.N, dtype=torch.float64, device=M.device)
             log2 = torch.empty_like(shift)
             kernels.joined[(rows.N // TILE, 2)](M, S, shift, log2, rows.N, splits, BM=TILE, **_FUSED)
             self._found = log2, shift
         return self._found
 
+    @property
+    def share_on_device(self) -> torch.Tensor:
+        """The share of the tiles that the last sums visited."""
+        one = torch.ones((), dtype=torch.float64, device=self.Q.device)
+        return one if self._share is None else self._share
+
     def sums(self) -> RowSums:
         """The sums of each query, on the host."""
         rows = self.layout.queries
-        log2, shift = torch.stack(self.on_device())[..., rows.place].cpu().numpy()
+        log2, shift = rows.of_rows(torch.stack(self.on_device())).cpu().numpy()
         return RowSums(log2, shift, rows.rows)
 
     def pull(self, sums: RowSums, slopes: Array) -> DeviceArray:
@@ -141,8 +210,11 @@ class TritonSums:
         m = torch.where(some, shift, 0.0)
         far = some & (m > common + _REACH)
         scaled = torch.where(far, 0.0, raw * torch.exp2(torch.where(far, 0.0, m - common)))
+        level = self.unused
+        if self.skips:  # how far a pair may be apart to count, for the rows of each tile
+            level = torch.where(some, shift - log2, -1e30).view(2, -1, TILE).amax(2).to(dtype)
         far_tiles = far.any(0).view(-1, TILE).any(1).to(torch.int32)
-        of_queries = Factors(scaled.to(dtype), m.to(dtype), raw.to(dtype), far_tiles)
+        of_queries = Factors(scaled.to(dtype), m.to(dtype), raw.to(dtype), far_tiles, level)
         shift_32 = common.to(dtype).reshape(1)
         dZ = torch.zeros_like(self.Z.tensor)
         if layout.same:
@@ -152,7 +224,7 @@ class TritonSums:
             return DeviceArray(dZ)
         nothing = self.Q.new_zeros(2, layout.references.N)
         no_tile = torch.zeros(layout.references.N // TILE, dtype=torch.int32, device=dZ.device)
-        of_references = Factors(nothing, nothing, nothing, no_tile)
+        of_references = Factors(nothing, nothing, nothing, no_tile, level)
         sides = ((layout.queries, layout.references, of_queries, of_references),
                  (layout.references, layout.queries, of_references, of_queries))  # fmt: skip
         for rows, columns, own, other in sides:
@@ -164,26 +236,40 @@ class TritonSums:
         self, rows: Side, columns: Side, own: Factors, other: Factors, shift: torch.Tensor
     ) -> torch.Tensor:
         """The gradient by the points of one side, in the order of its rows."""
-        layout, z, d = self.layout, self.unused, self.Z.shape[1]
+        queries = rows is self.layout.queries
+        # a query has its factor, a reference its mass: those of the other kind are not asked for
+        both = self.layout.same
+        masses = (
+            (rows.mass if both or not queries else torch.zeros_like(rows.mass)).to(self.Q.dtype),
+            (columns.mass if both or queries else torch.zeros_like(columns.mass)).to(self.Q.dtype),
+        )
+        if both and not rows.weighed:
+            masses = (torch.ones_like(masses[0]),) * 2
+        G = self._launch_pull(rows, columns, own, other, shift, masses, not both or rows.weighed)
+        return G[rows.place] * self._unit()
+
+    def _launch_pull(
+        self, rows: Side, columns: Side, own: Factors, other: Factors, shift: torch.Tensor,
+        masses: tuple[torch.Tensor, torch.Tensor], weighed: bool,
+    ) -> torch.Tensor:  # fmt: skip
+        """The sums of the pull (N, d), in the units of the kernels."""
+        layout, d = self.layout, self.Z.shape[1]
+        of_rows, boxes, _, skip = self.near
+        of_rows = boxes if self.shape.pull_rows == TILE else of_rows
         queries = rows is layout.queries
         first, last, splits = self._ranges(rows, columns)
         R, C = (self.Q, self.R) if queries else (self.R, self.Q)
         own_place = layout.self_query if queries else layout.self_reference
-        # a query has its factor, a reference its mass: those of the other kind are not asked for
-        ones = layout.same or not queries
-        row_mass = rows.mass if ones else torch.zeros_like(rows.mass)
-        column_mass = columns.mass if (layout.same or queries) else torch.zeros_like(columns.mass)
-        weighed = not layout.same or rows.weighed
         G = R.new_empty(splits, d, rows.N)
-        kernels.pull[(rows.N // self.shape.rows, splits)](
-            R, C, own_place, row_mass.to(R.dtype), column_mass.to(R.dtype), own.scaled,
-            other.scaled, own.shift, other.shift, own.raw, other.raw, own.far, other.far, shift,
-            rows.tile_code, columns.tile_code, first, last, z, z, z, z, z, z, G, rows.N,
-            columns.N, self.power,
-            D=d, BM=self.shape.rows, BN=self.shape.pull, FAMILY=self.family, WEIGHED=weighed,
-            ANYWHERE=not layout.same, SKIPS=False, **_FUSED,
+        kernels.pull[(rows.N // self.shape.pull_rows, splits)](
+            R, C, own_place, *masses, own.scaled, other.scaled, own.shift, other.shift, own.raw,
+            other.raw, own.far, other.far, shift, rows.tile_code, columns.tile_code, first, last,
+            of_rows, boxes, own.level, other.level, skip, G, rows.N, columns.N, self.power,
+            self.tolerance, D=d, BM=self.shape.pull_rows, BN=self.shape.pull_columns,
+            FAMILY=self.family, WEIGHED=weighed, ANYWHERE=not layout.same, SKIPS=self.skips,
+            **_FUSED,
         )  # fmt: skip
-        return G.sum(0).T[rows.place] * self._unit()
+        return G.sum(0).T
 
     def _unit(self) -> float:
         """What turns the sums of the kernels into the derivative by Z."""
@@ -237,8 +323,9 @@ def _odds_loss(
     if gradient:
         slope = counts / safe * _slopes(odds, kind)
         dZ = engine.pulled(log2, shift, torch.stack([slope, -slope]))
-    told = torch.stack([value, total, out.sum().double()]).cpu().numpy()
+    told = torch.stack([value, total, out.sum().double(), engine.share_on_device]).cpu().numpy()
+    engine.share = float(told[3])
     left_out = rows.rows[:0]
     if told[2]:
-        left_out = rows.rows[out[rows.place].cpu().numpy()]
+        left_out = rows.rows[rows.of_rows(out).cpu().numpy()]
     return OddsLoss(float(told[0]), float(told[1]), left_out, dZ)

@@ -54,6 +54,89 @@ def _gap(RBOX, CBOX, b, t, power, D: tl.constexpr, FAMILY: tl.constexpr):
 
 
 @triton.jit
+def keys(Q, CODE, KEY, n, D: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr):
+    """The class of each row, then its place along Morton's curve; Q (D, n) are cells of a grid."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    key = tl.load(CODE + i, mask=inside, other=0).to(tl.int64) << 48
+    for k in tl.static_range(D):
+        q = tl.load(Q + k * n + i, mask=inside, other=0).to(tl.int64)
+        for b in tl.static_range(BITS):
+            key = key | (((q >> b) & 1) << (b * D + k))
+    tl.store(KEY + i, key, mask=inside)
+
+
+@triton.jit
+def seeds(
+    R, RCODE, CCODE, RBOX, CBOX, SEED, COUNT, nr, power, tolerance,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Bounds of the least energies of a block of rows, and how many tiles are within reach of it.
+
+    They are the least energies within its own tiles, and in the nearest tile of another class.
+    """
+    block = tl.program_id(0)
+    first = block * BM
+    i = first + tl.arange(0, BM)
+    code = tl.load(RCODE + first // TILE)
+    z = ()
+    for k in tl.static_range(D):
+        z = z + (tl.load(R + k * nr + i),)
+    m1 = tl.full((BM,), 1e30, z[0].dtype)
+    m0 = tl.full((BM,), 1e30, z[0].dtype)
+    for u in tl.static_range(BM // TILE):
+        for b in range(TILE // BN):
+            j = first + u * TILE + b * BN + tl.arange(0, BN)
+            e = _energies(z, R, i, j, nr, power, D, FAMILY, True)
+            m1 = tl.minimum(m1, tl.min(e, 0))
+    tiles = nr // TILE
+    least = tl.full((WIDE,), 3e38, z[0].dtype)
+    where = tl.zeros((WIDE,), tl.int32)
+    for t0 in range(0, tiles, WIDE):
+        t = t0 + tl.arange(0, WIDE)
+        gap, other = _gaps(RBOX, CBOX, CCODE, block, t, tiles, code, power, D, FAMILY)
+        gap = tl.where(other, gap, 3e38)
+        where = tl.where(gap < least, t, where)
+        least = tl.minimum(least, gap)
+    lane = tl.arange(0, WIDE)
+    best = tl.min(tl.where(least == tl.min(least, 0), lane, WIDE), 0)
+    tile = tl.sum(tl.where(lane == best, where, 0), 0)
+    if tl.load(CCODE + tile) != code:
+        for b in range(TILE // BN):
+            j = tile * TILE + b * BN + tl.arange(0, BN)
+            m0 = tl.minimum(m0, tl.min(_energies(z, R, i, j, nr, power, D, FAMILY, True), 0))
+    pad = z[0] > 1e14
+    m0 = tl.where(pad, 0.0, m0)
+    m1 = tl.where(pad, 0.0, m1)
+    tl.store(SEED + i, m0)
+    tl.store(SEED + nr + i, m1)
+    far0 = tl.max(m0, 0) + tolerance
+    far1 = tl.max(m1, 0) + tolerance
+    count = tl.zeros((WIDE,), tl.int32)
+    for t0 in range(0, tiles, WIDE):
+        t = t0 + tl.arange(0, WIDE)
+        gap, other = _gaps(RBOX, CBOX, CCODE, block, t, tiles, code, power, D, FAMILY)
+        count += ((gap <= tl.where(other, far0, far1)) & (t < tiles)).to(tl.int32)
+    tl.store(COUNT + block, tl.sum(count, 0))
+
+
+@triton.jit
+def _gaps(RBOX, CBOX, CCODE, b, t, tiles, code, power, D: tl.constexpr, FAMILY: tl.constexpr):
+    """`_gap` of a block of rows and of many tiles, and whether these are of another class."""
+    inside = t < tiles
+    e = tl.zeros((t.shape[0],), RBOX.dtype.element_ty)
+    for k in tl.static_range(D):
+        low = tl.load(CBOX + (t * 2 + 0) * D + k, mask=inside, other=3e18)
+        high = tl.load(CBOX + (t * 2 + 1) * D + k, mask=inside, other=-3e18)
+        low = low - tl.load(RBOX + (b * 2 + 1) * D + k)
+        high = tl.load(RBOX + (b * 2 + 0) * D + k) - high
+        x = tl.maximum(tl.maximum(low, high), 0.0)
+        e = tl.fma(x, x, e)
+    other = tl.load(CCODE + t, mask=inside, other=0) != code
+    return _energy_of(e, power, FAMILY), other & inside
+
+
+@triton.jit
 def _added(
     z, m, C, MASS, self, j0, nc, power, D: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr,
     WEIGHED: tl.constexpr, MASK: tl.constexpr,
@@ -71,8 +154,8 @@ def _added(
 
 @triton.jit
 def sums(
-    R, C, SELF, MASS, RCODE, CCODE, FIRST, LAST, SEED, RBOX, CBOX, SKIP, TOLERANCE, M, S,
-    nr, nc, power,
+    R, C, SELF, MASS, RCODE, CCODE, FIRST, LAST, SEED, RBOX, CBOX, SKIP, M, S,
+    nr, nc, power, tolerance,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr,
     WEIGHED: tl.constexpr, ANYWHERE: tl.constexpr, SKIPS: tl.constexpr,
 ):  # fmt: skip
@@ -92,8 +175,8 @@ def sums(
     if SKIPS:
         skip = tl.load(SKIP)
         m0, m1 = tl.load(SEED + i), tl.load(SEED + nr + i)
-        far0 = tl.max(tl.where(pad, 0.0, m0), 0) + tl.load(TOLERANCE)
-        far1 = tl.max(tl.where(pad, 0.0, m1), 0) + tl.load(TOLERANCE)
+        far0 = tl.max(tl.where(pad, 0.0, m0), 0) + tolerance
+        far1 = tl.max(tl.where(pad, 0.0, m1), 0) + tolerance
     else:
         m0 = tl.where(pad, 0.0, NONE).to(z[0].dtype)
         m1 = m0
@@ -102,7 +185,7 @@ def sums(
     split = tl.program_id(1)
     for t in range(tl.load(FIRST + split), tl.load(LAST + split)):
         own = tl.load(CCODE + t) == code
-        near = True
+        near = t >= 0
         if SKIPS:
             if skip != 0:
                 gap = _gap(RBOX, CBOX, tl.program_id(0), t, power, D, FAMILY)
@@ -167,9 +250,50 @@ def joined(M, S, SHIFT, LOG2, nr, splits, BM: tl.constexpr):
 
 
 @triton.jit
+def _pulled(
+    z, g, ai, mi, raw, vi, self, C, CMASS, CA, CM, CRAW, j, own, shift, nc, power,
+    D: tl.constexpr, FAMILY: tl.constexpr, WEIGHED: tl.constexpr, MASK: tl.constexpr,
+    TWO: tl.constexpr,
+):  # fmt: skip
+    """The sums g, and what some columns add; with two exponentials for a pair, or with one."""
+    column = tl.where(own, nc, 0) + j
+    squares = tl.zeros((j.shape[0], self.shape[0]), z[0].dtype)
+    xs = ()
+    for k in tl.static_range(D):
+        x = z[k][None, :] - tl.load(C + k * nc + j)[:, None]
+        squares = tl.fma(x, x, squares)
+        xs = xs + (x,)
+    e = _energy_of(squares, power, FAMILY)
+    if MASK:
+        e = tl.where(self[None, :] == j[:, None], NONE, e)
+    if TWO:
+        w = tl.exp2(mi[None, :] - e) * raw[None, :]
+        v = tl.exp2(tl.load(CM + column)[:, None] - e) * tl.load(CRAW + column)[:, None]
+        if WEIGHED:
+            w = w * tl.load(CMASS + j)[:, None] + v * vi[None, :]
+        else:
+            w = w + v
+    else:
+        aj = tl.load(CA + column)[:, None]
+        if WEIGHED:
+            aj = ai[None, :] * tl.load(CMASS + j)[:, None] + aj * vi[None, :]
+        else:
+            aj = ai[None, :] + aj
+        w = tl.exp2(shift - e) * aj
+    if FAMILY == _STUDENT:
+        w = w / (1.0 + squares)
+    if FAMILY == _LAPLACE:
+        w = w * tl.where(squares > 0, tl.rsqrt(tl.maximum(squares, 1e-37)), 0.0)
+    h = ()
+    for k in tl.static_range(D):
+        h = h + (tl.fma(w, xs[k], g[k]),)
+    return h
+
+
+@triton.jit
 def pull(
     R, C, SELF, RMASS, CMASS, RA, CA, RM, CM, RRAW, CRAW, RFAR, CFAR, SHIFT, RCODE, CCODE, FIRST,
-    LAST, RBOX, CBOX, RLEVEL, CLEVEL, SKIP, TOLERANCE, G, nr, nc, power,
+    LAST, RBOX, CBOX, RLEVEL, CLEVEL, SKIP, G, nr, nc, power, tolerance,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr,
     WEIGHED: tl.constexpr, ANYWHERE: tl.constexpr, SKIPS: tl.constexpr,
 ):  # fmt: skip
@@ -192,65 +316,44 @@ def pull(
     far = shift > 64.0
     if SKIPS:
         skip = tl.load(SKIP)
-        far0 = tl.load(TOLERANCE) * 1.0
-        far1 = far0
         top0 = tl.load(RLEVEL + first // TILE)
         top1 = tl.load(RLEVEL + nr // TILE + first // TILE)
-        for b in tl.static_range(1, BM // TILE):
-            top0 = tl.maximum(top0, tl.load(RLEVEL + first // TILE + b))
-            top1 = tl.maximum(top1, tl.load(RLEVEL + nr // TILE + first // TILE + b))
-    for b in tl.static_range(BM // TILE):
-        far = far | (tl.load(RFAR + first // TILE + b) != 0)
+        for u in tl.static_range(1, BM // TILE):
+            top0 = tl.maximum(top0, tl.load(RLEVEL + first // TILE + u))
+            top1 = tl.maximum(top1, tl.load(RLEVEL + nr // TILE + first // TILE + u))
+    for u in tl.static_range(BM // TILE):
+        far = far | (tl.load(RFAR + first // TILE + u) != 0)
     split = tl.program_id(1)
     for t in range(tl.load(FIRST + split), tl.load(LAST + split)):
         own = tl.load(CCODE + t) == code
-        near = True
+        near = t >= 0
         if SKIPS:
             if skip != 0:
                 gap = _gap(RBOX, CBOX, tl.program_id(0), t, power, D, FAMILY)
                 top = tl.load(CLEVEL + tl.where(own, nc // TILE, 0) + t)
                 top = tl.maximum(top, tl.where(own, top1, top0))
-                near = gap <= top + far0
+                near = gap <= top + tolerance
         if near:
             kind = tl.where(own, nr, 0) + i
             inside = (t * TILE < first + BM) & (t * TILE + TILE > first)
             if ANYWHERE:
-                inside = t >= 0
-            two = far | (tl.load(CFAR + t) != 0)
+                inside = t < 0
             ai = tl.load(RA + kind)
             raw = tl.load(RRAW + kind)
             mi = tl.load(RM + kind)
-            for b in range(TILE // BN):
-                j = t * TILE + b * BN + tl.arange(0, BN)
-                column = tl.where(own, nc, 0) + j
-                squares = tl.zeros((BN, BM), z[0].dtype)
-                xs = ()
-                for k in tl.static_range(D):
-                    x = z[k][None, :] - tl.load(C + k * nc + j)[:, None]
-                    squares = tl.fma(x, x, squares)
-                    xs = xs + (x,)
-                e = _energy_of(squares, power, FAMILY)
-                if inside:
-                    e = tl.where(self[None, :] == j[:, None], NONE, e)
-                vj = tl.load(CMASS + j)[:, None]
-                if two:
-                    from_i = tl.exp2(mi[None, :] - e) * raw[None, :]
-                    from_j = tl.exp2(tl.load(CM + column)[:, None] - e)
-                    from_j = from_j * tl.load(CRAW + column)[:, None]
-                    w = from_i * vj + from_j * vi[None, :]
-                else:
-                    aj = tl.load(CA + column)[:, None]
-                    if WEIGHED:
-                        w = tl.exp2(shift - e) * (ai[None, :] * vj + aj * vi[None, :])
-                    else:
-                        w = tl.exp2(shift - e) * (ai[None, :] + aj)
-                if FAMILY == _STUDENT:
-                    w = w / (1.0 + squares)
-                if FAMILY == _LAPLACE:
-                    w = w * tl.where(squares > 0, tl.rsqrt(tl.maximum(squares, 1e-37)), 0.0)
-                h = ()
-                for k in tl.static_range(D):
-                    h = h + (tl.fma(w, xs[k], g[k]),)
-                g = h
+            if far | (tl.load(CFAR + t) != 0) | inside:
+                for b in range(TILE // BN):
+                    j = t * TILE + b * BN + tl.arange(0, BN)
+                    g = _pulled(
+                        z, g, ai, mi, raw, vi, self, C, CMASS, CA, CM, CRAW, j, own, shift, nc,
+                        power, D, FAMILY, WEIGHED, True, True,
+                    )  # fmt: skip
+            else:
+                for b in range(TILE // BN):
+                    j = t * TILE + b * BN + tl.arange(0, BN)
+                    g = _pulled(
+                        z, g, ai, mi, raw, vi, self, C, CMASS, CA, CM, CRAW, j, own, shift, nc,
+                        power, D, FAMILY, WEIGHED, ANYWHERE, False,
+                    )  # fmt: skip
     for k in tl.static_range(D):
         tl.store(G + (split * D + k) * nr + i, tl.sum(g[k], 0))

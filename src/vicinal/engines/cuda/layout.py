@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,21 @@ class Side:
         mass[place] = data.mass[self.rows]
         self.mass = sent(mass, where, np.float64)
         self.weighed = bool((data.mass[self.rows] != 1.0).any())
+        #: log2 of the ratio of the largest mass to the smallest
+        self.spread_of_mass = -math.log2(max(data.mass[self.rows].min(initial=1.0), 1e-300))
+
+    perm: torch.Tensor | None = None
+
+    def along(self, perm: torch.Tensor) -> Side:
+        """The same rows in another order, which keeps them sorted by class."""
+        side = copy(self)
+        side.perm = perm
+        side.source = torch.zeros_like(self.source)
+        side.source[self.place] = self.source[self.place][perm]
+        if self.weighed:
+            side.mass = torch.zeros_like(self.mass)
+            side.mass[self.place] = self.mass[self.place][perm]
+        return side
 
     def spread(self, Z: torch.Tensor, centre: torch.Tensor, scale: float, pad: float) -> Any:
         """Coordinates (d, N) of scaled, centred points."""
@@ -62,9 +79,20 @@ class Side:
         return torch.where(self.real, P, pad).contiguous()
 
     def per_place(self, values: torch.Tensor, fill: float) -> torch.Tensor:
-        """Values (..., rows) at their places."""
+        """Values (..., rows), in the order of ``rows``, at their places."""
+        if self.perm is not None:
+            values = values[..., self.perm]
         out = values.new_full((*values.shape[:-1], self.N), fill)
         out[..., self.place] = values
+        return out
+
+    def of_rows(self, values: torch.Tensor) -> torch.Tensor:
+        """The reverse: values (..., N) in the order of ``rows``."""
+        found = values[..., self.place]
+        if self.perm is None:
+            return found
+        out = torch.empty_like(found)
+        out[..., self.perm] = found
         return out
 
 
@@ -103,6 +131,13 @@ class Layout:
         found[of.host_place] = position[of.rows]
         where: DeviceArray = data.Z  # type: ignore[assignment]
         return sent(found, where, np.int32)
+
+
+    def along(self, perm: torch.Tensor) -> Layout:
+        """The same rows, queries and references at once, in another order within their classes."""
+        layout = copy(self)
+        layout.queries = layout.references = self.references.along(perm)
+        return layout
 
 
 def block_size(codes: Array) -> int:
