@@ -25,7 +25,7 @@ QUICK := not (slow or long or fuzz or options)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-browser test-dask test-durations test-fast test-long test-nojit test-oldest test-torch lint format \
+.PHONY: help demo test test-browser test-dask test-durations test-fast test-gpu test-long test-nojit test-oldest test-torch lint format \
 	docs wheel bench bench-all reproduce check-results clean
 
 help: ## say what can be made
@@ -57,6 +57,9 @@ test-oldest: $(OLDEST)/.test ## run the tests on the oldest supported dependenci
 test-torch: $(TORCH)/.test ## run the tests that need torch, in an environment of gigabytes
 	$(TORCH)/bin/python -m pytest $(SPREAD) tests/with_torch $(ARGS)
 	$(TORCH)/bin/python docs/run_code.py howto/torch howto/gpu
+
+test-gpu: $(TORCH)/.test ## run the tests of GPUs on a GPU, with its own speed for the kernels
+	$(TORCH)/bin/python -m pytest tests/with_torch/test_cuda.py tests/with_torch/test_gpu_*.py $(ARGS)
 
 test-dask: $(VENV)/.dask ## run the tests that need dask, on clusters of processes: under three minutes
 	$(VENV)/bin/python -m pytest tests/with_dask $(ARGS)
@@ -137,8 +140,8 @@ $(TORCH)/pyvenv.cfg:
 	@$(PYTHON) -m venv --clear $(TORCH)
 
 $(TORCH)/.test: $(META) $(TORCH)/pyvenv.cfg
-	@echo "Installing vicinal[test,torch] into $(TORCH)"
-	@$(TORCH)/bin/python $(PIP) install --editable ".[test,torch]"
+	@echo "Installing vicinal[test,gpu] into $(TORCH)"
+	@$(TORCH)/bin/python $(PIP) install --editable ".[test,gpu]"
 	@touch $@
 
 $(OLDEST)/.test: $(META) tools/constraints-oldest.txt

@@ -27,12 +27,12 @@ _LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 class Data(NamedTuple):
     """Embedded points, and which of them are queries and references.
 
-    ``Z`` is (n, d); ``codes`` and ``mass`` are (n,), the class of each row and its weight as a
+    ``Z`` is (n, d), wherever it lies; ``codes`` and ``mass`` are (n,), the class of each row and its weight as a
     reference; ``query_rows`` and ``reference_rows`` are positions in Z.  A row is never its own
     reference.
     """
 
-    Z: Array
+    Z: Any
     codes: Array
     mass: Array
     query_rows: Array
@@ -115,7 +115,7 @@ class ClassSums(Protocol):
         """The sums of each query."""
         ...
 
-    def pull(self, sums: RowSums, slopes: Array) -> Array:
+    def pull(self, sums: RowSums, slopes: Array) -> Any:
         """Derivative of ``sum(slopes * ln(sums))`` by the points, (n, d).
 
         ``slopes`` is (2, n_queries), with the columns of ``sums``.  ``sums`` is the result of
@@ -182,7 +182,7 @@ class ChargedSums(Protocol):
         """The sum of the weights, and the means of the charges, of each query."""
         ...
 
-    def pull(self, sums: Means, slopes: Array) -> Array:
+    def pull(self, sums: Means, slopes: Array) -> Any:
         """Derivative of ``sum(slopes * means)`` by the points, (n, d).
 
         ``slopes`` is (n_queries, q), with the rows of ``sums``.  ``sums`` is the result of `sums`,

@@ -141,12 +141,13 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
             if resumes:
                 take_over(self, resume_from)
             config, past = Config.of(self), past_fit(self, resumes)
+            asked = self.get_params(deep=False)
             seed = seed_of(self) if past is None else past.seed
             X, y = cuda.of_tensor(X, self), cuda.labels_of(y)
             data = self._check_data(X, y, sample_weight, **more)
             data = data._replace(X=cuda.on_device(data.X, self))
             method = self._method(data)
-            check_gpu(method, data)
+            check_gpu(method, asked.get("scaling"), data)
             config = without_search(config, method)
             size = self._size(data, method, X)
             plan = make_plan(method, config, size)

@@ -203,7 +203,7 @@ def _check_fit(method: Method, solver: Solver | None, sampling: Sampler) -> None
         )
 
 
-def check_gpu(method: Method, data: Data) -> None:
+def check_gpu(method: Method, scaling: str | None, data: Data) -> None:
     """Refuse, by name, what has no engine for rows on a GPU."""
     if not cuda.is_table(data.X):
         return
@@ -215,6 +215,8 @@ def check_gpu(method: Method, data: Data) -> None:
         )
 
     kernel = method.kernel
+    if scaling == "robust":  # bends columns
+        refuse("scaling", "'standard', 'global' or None", scaling)
     if method.neighborhood is not None:
         refuse("neighborhood", "'auto' or 'all'", method.neighborhood)
     if kernel is not None and (kernel.background or not kernel.reaches_everywhere):

@@ -83,7 +83,7 @@ class Scatter(NamedTuple):
 
 @singledispatch
 def scatter(
-    X: RowBlocks, codes: Array, n_classes: int, sample_weight: Array | None = None
+    X: RowBlocks | ClassMoments, codes: Array, n_classes: int, sample_weight: Array | None = None
 ) -> Scatter:
     r"""Compute the scatter matrices in one pass over the blocks of X.
 
@@ -107,6 +107,7 @@ def scatter(
     Scatter
         The matrices of [Oneata2011] eqs. (3.15) and (3.17), the class means and weights.
     """
+    assert not isinstance(X, ClassMoments)
     n, D = X.shape
     codes = np.asarray(codes)
     v = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

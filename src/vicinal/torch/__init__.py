@@ -77,8 +77,8 @@ def nca_loss(
     arrays, beyond that in tiles, so that memory is O((n + m) d).  The gradient cannot be
     differentiated again.
 
-    The computation runs on the CPU, on all its cores.  Tensors on a GPU are copied there, and the
-    loss and the gradients are copied back.
+    Tensors on a GPU stay there; see docs/howto/gpu.md.  The kernels "compact" and those of
+    `Compact` are for tensors of the CPU, as are tensors of other devices, which are copied.
 
     The width of the kernel is fixed, so that the scale of Z matters.  A network whose last layer
     has weights learns it; a normalised output has to be multiplied by a parameter.

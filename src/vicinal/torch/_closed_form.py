@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from vicinal.core.types import Array
+from vicinal.engines import cuda
 from vicinal.objectives.nca import NCALoss
 from vicinal.targets import Labels
+
+
+def _where_it_lies(Z: Any) -> Any:
+    """The points for engines: an array of the host, or a tensor on a GPU, which stays there."""
+    if not cuda.is_tensor_of_device(Z):
+        return Z.cpu().numpy()
+    from vicinal.engines.cuda.arrays import DeviceArray
+
+    return DeviceArray(Z)
 
 
 class _ClosedForm(torch.autograd.Function):
@@ -16,9 +27,10 @@ class _ClosedForm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Z: Any, evaluate: Any) -> Any:
-        value, dZ = evaluate(Z.detach().cpu().numpy(), ctx.needs_input_grad[0])
+        value, dZ = evaluate(_where_it_lies(Z.detach()), ctx.needs_input_grad[0])
         if dZ is not None:
-            ctx.save_for_backward(torch.from_numpy(dZ).to(Z.device), Z)
+            dZ = torch.from_numpy(dZ) if isinstance(dZ, np.ndarray) else dZ.tensor
+            ctx.save_for_backward(dZ.to(Z.device), Z)
         return Z.new_tensor(value)
 
     @staticmethod

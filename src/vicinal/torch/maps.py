@@ -77,7 +77,7 @@ class TorchMap(Map):
     not copied, torch runs on one thread for each block, and the bits do not depend on the number
     of threads.  Activations are kept for one block and thread at a time: the pull-back computes
     them again.  If the module is on a GPU, blocks and gradients travel; the objective itself is
-    computed on the CPU.
+    computed on the CPU.  Estimators with ``device="cuda"`` take matrices and weights of columns.
 
     References
     ----------

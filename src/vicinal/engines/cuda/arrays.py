@@ -13,7 +13,7 @@ from vicinal.core import points
 from vicinal.core.types import Array
 from vicinal.engines import choose, cuda
 
-_DTYPES = {
+_DTYPES: dict[Any, np.dtype] = {
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
 }

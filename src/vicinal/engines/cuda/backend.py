@@ -95,9 +95,7 @@ def joint_sums(data: Data, kernel: Kernel) -> ClassSums:
     return class_sums(data._replace(codes=np.zeros_like(data.codes)), kernel)
 
 
-def match_sums(
-    data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None
-) -> MatchSums:
+def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = None) -> MatchSums:
     """See `base.Backend`; in blocks of torch."""
     _check(pairs, kernel)
     Z: Any = data.Z

@@ -1,4 +1,4 @@
-"""All pairs in blocks of rows, by plain torch: for what has no kernel, and devices without Triton."""
+"""All pairs in blocks of rows, by plain torch: where there is no kernel, or no Triton."""
 
 from __future__ import annotations
 
@@ -229,7 +229,11 @@ def sums_by_class(
     both = DeviceArray(torch.cat([data.Z.tensor, Z.tensor.to(data.Z.tensor.dtype)]))
     log2 = np.full((len(Z), n_classes), -np.inf)
     shift = np.full((len(Z), n_classes), np.inf)
-    rows = n + np.arange(len(Z)) if places is None else np.where(places < 0, n + np.arange(len(Z)), places)
+    rows = (
+        n + np.arange(len(Z))
+        if places is None
+        else np.where(places < 0, n + np.arange(len(Z)), places)
+    )
     codes = data.codes[data.reference_rows]
     for c in np.unique(codes):
         mine = data.reference_rows[codes == c]

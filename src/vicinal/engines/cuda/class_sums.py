@@ -43,7 +43,7 @@ class Shape(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What the pull needs to know of one side: scaled and raw factors, shifts, rows out of reach."""
+    """What the pull knows of one side: factors, scaled and raw, shifts, tiles out of reach."""
 
     scaled: torch.Tensor
     shift: torch.Tensor
@@ -78,7 +78,9 @@ class TritonSums:
         self.family, self.power = kernel.family, float(kernel.power(d) or 0.0)
         self.scale, tensor = kernel.coordinate_scale, self.Z.tensor
         centre = tensor[self.layout.references.source].mean(0)
-        self.skips = d <= DIRECT_UP_TO and self.layout.same and self.layout.references.N >= SKIP_FROM
+        self.skips = (
+            d <= DIRECT_UP_TO and self.layout.same and self.layout.references.N >= SKIP_FROM
+        )
         if self.skips:
             self.layout = self.layout.along(self._curve(tensor))
         self.R = self.layout.references.spread(tensor, centre, self.scale, kernels.PAD)
@@ -130,8 +132,9 @@ class TritonSums:
         seed = self.R.new_empty(2, side.N)
         count = torch.empty(side.N // BM, dtype=torch.int32, device=seed.device)
         kernels.seeds[(side.N // BM,)](
-            self.R, side.tile_code, side.tile_code, of_rows, boxes, seed, count, side.N, self.power,
-            self.tolerance, D=d, BM=BM, BN=self.shape.columns, FAMILY=self.family, WIDE=128, **_FUSED,
+            self.R, side.tile_code, side.tile_code, of_rows, boxes, seed, count, side.N,
+            self.power, self.tolerance, D=d, BM=BM, BN=self.shape.columns, FAMILY=self.family,
+            WIDE=128, **_FUSED,
         )  # fmt: skip
         share = count.sum() / (len(count) * (side.N // TILE))
         worth = share < _WORTH
@@ -159,8 +162,9 @@ class TritonSums:
         kernels.sums[(rows.N // self.shape.rows, splits)](
             self.Q, self.R, layout.self_query, columns.mass.to(self.Q.dtype), rows.tile_code,
             columns.tile_code, first, last, seed, of_rows, boxes, skip, M, S, rows.N,
-            columns.N, self.power, self.tolerance, D=self.Z.shape[1], BM=self.shape.rows, BN=self.shape.columns, FAMILY=self.family,
-            WEIGHED=columns.weighed, ANYWHERE=not layout.same, SKIPS=self.skips, **_FUSED,
+            columns.N, self.power, self.tolerance, D=self.Z.shape[1], BM=self.shape.rows,
+            BN=self.shape.columns, FAMILY=self.family, WEIGHED=columns.weighed,
+            ANYWHERE=not layout.same, SKIPS=self.skips, **_FUSED,
         )  # fmt: skip
         return M, S, splits
 
@@ -171,7 +175,9 @@ class TritonSums:
             M, S, splits = self._launch_sums()
             shift = torch.empty(2, rows.N, dtype=torch.float64, device=M.device)
             log2 = torch.empty_like(shift)
-            kernels.joined[(rows.N // TILE, 2)](M, S, shift, log2, rows.N, splits, BM=TILE, **_FUSED)
+            kernels.joined[(rows.N // TILE, 2)](
+                M, S, shift, log2, rows.N, splits, BM=TILE, **_FUSED
+            )
             self._found = log2, shift
         return self._found
 
@@ -196,9 +202,7 @@ class TritonSums:
         slope = rows.per_place(sent(slopes[:, columns], self.Z, np.float64), 0.0)
         return self.pulled(log2, shift, slope)
 
-    def pulled(
-        self, log2: torch.Tensor, shift: torch.Tensor, slopes: torch.Tensor
-    ) -> DeviceArray:
+    def pulled(self, log2: torch.Tensor, shift: torch.Tensor, slopes: torch.Tensor) -> DeviceArray:
         """The same for sums and slopes (2, N) on the device."""
         layout, dtype = self.layout, self.Q.dtype
         real = layout.queries.real & torch.isfinite(shift)

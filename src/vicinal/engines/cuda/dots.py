@@ -36,8 +36,8 @@ class DotSums(TritonSums):
     @property
     def suits(self) -> bool:
         """Whether products have the digits of the distances between these points."""
-        norms = [torch.where(side.real, part[2], 0.0).amax() for side, part in
-                 ((self.layout.queries, self.of_rows), (self.layout.references, self.of_columns))]  # fmt: skip
+        sides = (self.layout.queries, self.of_rows), (self.layout.references, self.of_columns)
+        norms = [torch.where(side.real, part[2], 0.0).amax() for side, part in sides]
         return bool(torch.stack(norms).amax() * self._log2 <= _NORM)
 
     @property

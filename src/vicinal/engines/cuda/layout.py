@@ -118,9 +118,7 @@ class Layout:
         self.queries = self.references if self.same else Side(q, data, pad)
         self.self_query = self._own_places(self.queries, self.references, data)
         self.self_reference = (
-            self.self_query
-            if self.same
-            else self._own_places(self.references, self.queries, data)
+            self.self_query if self.same else self._own_places(self.references, self.queries, data)
         )
 
     @staticmethod
@@ -129,9 +127,8 @@ class Layout:
         position[among.rows] = among.host_place
         found = np.full(of.N, -1)
         found[of.host_place] = position[of.rows]
-        where: DeviceArray = data.Z  # type: ignore[assignment]
+        where: DeviceArray = data.Z
         return sent(found, where, np.int32)
-
 
     def along(self, perm: torch.Tensor) -> Layout:
         """The same rows, queries and references at once, in another order within their classes."""

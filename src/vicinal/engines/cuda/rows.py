@@ -108,7 +108,7 @@ class TorchRows(ClassMoments):
             # a product, because adding to rows of an array has no fixed order on a device
             sums += ((c[rows] == one_hot) * w[rows]) @ Y
             within += Y.T @ (Y * w[rows][:, None])
-        return tuple(part.cpu().numpy() for part in (shifts, sums, within))  # type: ignore[return-value]
+        return tuple(part.cpu().numpy() for part in (shifts, sums, within))
 
 
 def _blocks(X: torch.Tensor) -> list[slice]:
@@ -140,17 +140,12 @@ def _make_rows(
     features = Features.scaled_by(parts, scaling, limit_outliers, nothing)
     out = torch.empty_like(X.tensor)
     limits = None if features.limits is None else [sent(part, X) for part in features.limits]
-    bend = None if features.bend is None else [sent(part, X) for part in features.bend]
     shift, scale = sent(features.shift, X), sent(features.scale, X)
     for rows in _blocks(X.tensor):
         part = X.tensor[rows]
         if limits is not None:
             part = part.clamp(*(limit.to(part.dtype) for limit in limits))
-        part = (part.double() - shift) * scale
-        if bend is not None:
-            z = part.clamp(-1e15, 1e15)
-            part = z * (bend[1] / torch.sqrt(1.0 + bend[0] * z**2))
-        out[rows] = part.to(out.dtype)
+        out[rows] = ((part.double() - shift) * scale).to(out.dtype)
     return TorchRows(out, features)
 
 
