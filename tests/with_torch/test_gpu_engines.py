@@ -5,6 +5,7 @@ Without a GPU the kernels run in Triton's interpreter, on tensors of the CPU.
 
 import numpy as np
 import pytest
+import torch
 from with_torch import gpu
 
 from vicinal.densities import Compact, Gaussian, Laplace, Student
@@ -142,6 +143,26 @@ def test_far_tiles_are_left_out(monkeypatch, rng):
     near = assert_agree(NCALoss(), 0.01 * Z, labels, "triton")
     assert near.facts["share_of_pairs"] == 1.0
     assert_agree(MCMLLoss(), 0.1 * Z, Labels(y), "triton")
+
+
+def test_too_little_memory_takes_one_part_and_then_says_what_is_needed(monkeypatch):
+    Z, y = gpu.clouds(150, 2)
+    usual, asked = class_sums.TritonSums._launch_sums, []
+
+    def short(self):
+        asked.append(self._most_splits)
+        if len(asked) in fails:
+            raise torch.OutOfMemoryError
+        return usual(self)
+
+    monkeypatch.setattr(class_sums.TritonSums, "_launch_sums", short)
+    fails = {1}
+    found = NCALoss()(gpu.there(Z), Labels(y))
+    assert asked == [None, 1]
+    assert found.value == pytest.approx(NCALoss()(Z, Labels(y)).value, rel=1e-12)
+    fails = {3, 4}
+    with pytest.raises(MemoryError, match=r"150 rows in 2 dimensions needs about [\d,]+ bytes"):
+        NCALoss()(gpu.there(Z), Labels(y))
 
 
 # Other families

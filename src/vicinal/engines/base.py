@@ -27,9 +27,9 @@ _LEAST_POWER = -500.0  # log2 of a sum that may be added up as it is
 class Data(NamedTuple):
     """Embedded points, and which of them are queries and references.
 
-    ``Z`` is (n, d), wherever it lies; ``codes`` and ``mass`` are (n,), the class of each row and its weight as a
-    reference; ``query_rows`` and ``reference_rows`` are positions in Z.  A row is never its own
-    reference.
+    ``Z`` is (n, d), wherever it lies; ``codes`` and ``mass`` are (n,), the class of each row and
+    its weight as a reference; ``query_rows`` and ``reference_rows`` are positions in Z.  A row is
+    never its own reference.
     """
 
     Z: Any

@@ -30,7 +30,7 @@ def check_device(owner: Any, name: str = "device") -> None:
 
 def is_tensor_of_device(X: Any) -> bool:
     """Whether X is a tensor on a GPU; imports nothing."""
-    if type(X).__module__.partition(".")[0] != "torch":
+    if type(X).__module__.partition(".")[0] != "torch" or "torch" not in sys.modules:
         return False
     device = getattr(X, "device", None)
     return getattr(device, "type", "cpu") == "cuda" or STAND_IN is not None

@@ -95,6 +95,7 @@ class TritonSums:
         self.tolerance = (24.0 if tensor.dtype == torch.float32 else 53.0) + math.log2(len(self.Z))
         self.tolerance += self.layout.references.spread_of_mass
         self._share: torch.Tensor | None = None
+        self._most_splits: int | None = None
         self._found: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def _shape(self, d: int, interpreted: bool) -> Shape:
@@ -103,6 +104,18 @@ class TritonSums:
         if interpreted:
             return Shape(block, TILE, TILE, TILE)
         return Shape(block, 16, block if d < 4 else TILE, 4)
+
+    def in_one_part(self) -> None:
+        """Sum over all columns at once, which takes the least memory."""
+        self._most_splits, self._found = 1, None
+        if self.Q.is_cuda:
+            torch.cuda.empty_cache()
+
+    @property
+    def needed_bytes(self) -> int:
+        """Bytes of an evaluation in one part, beyond the points: sums and factors in float64."""
+        n = self.layout.queries.N + (0 if self.layout.same else self.layout.references.N)
+        return n * (self.Q.element_size() * (3 * self.Z.shape[1] + 12) + 160)
 
     def _curve(self, tensor: torch.Tensor) -> torch.Tensor:
         """The order of the rows along Morton's curve, within their classes."""
@@ -144,7 +157,7 @@ class TritonSums:
     def _ranges(self, rows: Side, columns: Side) -> tuple[torch.Tensor, torch.Tensor, int]:
         """The first and the last tile of each split."""
         tiles = columns.N // TILE
-        splits = n_splits(rows.N // self.layout.block, tiles)
+        splits = self._most_splits or n_splits(rows.N // self.layout.block, tiles)
         each = -(-tiles // splits)
         first = np.minimum(np.arange(splits) * each, tiles)
         last = np.minimum(first + each, tiles)
@@ -293,6 +306,29 @@ def _slopes(odds: torch.Tensor, kind: str) -> torch.Tensor:
 
 @odds_loss.register
 def _odds_loss(
+    engine: TritonSums,
+    weight: Array,
+    more: Callable[[Array], Array] | None,
+    kind: str,
+    gradient: bool,
+) -> OddsLoss:
+    try:
+        return _of_kernels(engine, weight, more, kind, gradient)
+    except torch.OutOfMemoryError:
+        engine.in_one_part()  # the sums take less memory, and more time
+    try:
+        return _of_kernels(engine, weight, more, kind, gradient)
+    except torch.OutOfMemoryError as error:
+        free = torch.cuda.mem_get_info(engine.Q.device)[0] if engine.Q.is_cuda else 0
+        n, d = engine.Z.shape
+        raise MemoryError(
+            f"An evaluation of {n:,} rows in {d} dimensions needs about {engine.needed_bytes:,} "
+            f"bytes of the GPU, of which {free:,} are free. Free some, use sampling='stochastic' "
+            "or device=None; a fit with a Checkpoint can be resumed."
+        ) from error
+
+
+def _of_kernels(
     engine: TritonSums,
     weight: Array,
     more: Callable[[Array], Array] | None,

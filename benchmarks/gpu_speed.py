@@ -1,0 +1,493 @@
+"""Check and time the GPU engine on the GPU of this machine, against the bars that it was built to.
+
+    python benchmarks/gpu_speed.py                     # under ten minutes on an H200
+    python benchmarks/gpu_speed.py --only check bars
+    python benchmarks/gpu_speed.py --output            # also writes benchmarks/results/gpu_speed.md
+    python benchmarks/gpu_speed.py --tune              # times other shapes of blocks as well
+    python benchmarks/gpu_speed.py --smoke             # tiny sizes, in Triton's interpreter
+
+A row that fails prints its error, and the next one follows.  Fits need mnist, usps and covtype15120
+in VICINAL_DATA.  "Evaluation" is the loss and its gradient by the points, from a call to the value
+on the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SMOKE = "--smoke" in sys.argv
+if SMOKE:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+# ruff: noqa: E402  Triton reads the variable when it is imported
+import numpy as np
+import torch
+
+from vicinal import MLKR, NCA
+from vicinal.datasets import load
+from vicinal.densities import Gaussian
+from vicinal.engines import cuda
+from vicinal.engines.cuda import backend, class_sums, dots
+from vicinal.engines.cuda.arrays import DeviceArray
+from vicinal.objectives import MLKRLoss, NCALoss, nca_posterior
+from vicinal.targets import Labels, Numbers
+
+warnings.simplefilter("ignore")
+if SMOKE:
+    cuda.STAND_IN = "cpu"
+    torch.set_num_threads(1)
+DEVICE = "cpu" if SMOKE else "cuda"
+N, MANY = (300, 600) if SMOKE else (60_000, 1_000_000)
+FLOOR = {2: 1.87, 5: 3.36}  # ms of 60,000 rows, from the measured rates of an H200
+LINES: list[str] = []
+
+
+def say(line: str = "") -> None:
+    """Print a line, and keep it for the page."""
+    print(line, flush=True)
+    LINES.append(line)
+
+
+def table(title: str, columns: str) -> None:
+    """The head of a table."""
+    heads = columns.split(", ")
+    say(f"\n## {title}\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+
+
+def row(name: str, work: Callable[[], list[Any]]) -> None:
+    """A row of a table; an error is its content."""
+    try:
+        say(f"| {name} | {' | '.join(map(str, work()))} |")
+    except Exception as error:
+        say(f"| {name} | failed: {type(error).__name__}: {str(error)[:300]} |".replace("\n", " "))
+        traceback.print_exc(limit=-4)
+    if not SMOKE:
+        torch.cuda.empty_cache()
+
+
+def bar(value: float, must: float, stretch: float | None, more: bool = False) -> list[str]:
+    """The value, its bars, and whether they are met; ``more`` means that large is good."""
+    sign = -1.0 if more else 1.0
+
+    def met(limit: float | None) -> str:
+        return "–" if limit is None else ("met" if sign * value <= sign * limit else "**missed**")
+
+    shown = "–" if stretch is None else f"{stretch:g}"
+    return [f"{value:.3g}", f"{must:g}", met(must), shown, met(stretch)]
+
+
+def blobs(n: int, d: int, classes: int = 10, within: float = 1.0, between: float = 2.0) -> Any:
+    """Points of overlapping classes on the device, and their labels on the host."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, n)
+    Z = within * rng.standard_normal((n, d), dtype=np.float32)
+    Z += between * rng.standard_normal((classes, d), dtype=np.float32)[y]
+    return torch.from_numpy(Z).to(DEVICE), y
+
+
+def wait() -> None:
+    """Wait for the device."""
+    if not SMOKE:
+        torch.cuda.synchronize()
+
+
+def clock(work: Callable[[], Any], repeat: int = 9) -> float:
+    """Median milliseconds after two calls, from the call to the end of all work."""
+    times = []
+    for _ in range(2 + (0 if SMOKE else repeat)):
+        wait()
+        began = time.perf_counter()
+        work()
+        wait()
+        times.append(1e3 * (time.perf_counter() - began))
+    return float(np.median(times[2:] or times))
+
+
+def evaluation(Z: torch.Tensor, labels: Any, loss: Any = None) -> Callable[[], Any]:
+    """An evaluation as a fit makes it: new points each time, the same labels."""
+    loss, known = loss or NCALoss(), {}
+    return lambda: loss(DeviceArray(Z, known), labels)
+
+
+def plain_torch(Z: torch.Tensor, y: torch.Tensor, rows: int = 4096, exact: bool = False) -> Any:
+    """The loss and its gradient in closed form, a block of rows by all columns at a time.
+
+    ``exact`` has distances by differences: the reference, in float64.
+    """
+    n, dZ, total = len(Z), torch.zeros_like(Z), 0.0
+    squares = (Z * Z).sum(1)
+    for first in range(0, n, rows):
+        part = Z[first : first + rows]
+        if exact:
+            e = Z.new_zeros(len(part), n)
+            for a, b in zip(part.T, Z.T, strict=True):
+                e.add_((a[:, None] - b).square_())
+        else:
+            e = squares[first : first + rows, None] + squares - 2 * part @ Z.T
+        k = torch.arange(len(part), device=Z.device)
+        e[k, k + first] = math.inf
+        own = y[first : first + rows, None] == y
+        a = torch.logsumexp(torch.where(own, -e, -math.inf), 1)
+        b = torch.logsumexp(torch.where(own, -math.inf, -e), 1)
+        total += torch.nn.functional.softplus(b - a).sum()
+        slope = torch.sigmoid(b - a) / n
+        w = slope[:, None] * torch.where(own, (-e - a[:, None]).exp(), -(-e - b[:, None]).exp())
+        dZ[first : first + rows] += 2 * (w.sum(1)[:, None] * part - w @ Z)
+        dZ += 2 * (w.sum(0)[:, None] * Z - w.T @ part)
+    return total / n, dZ
+
+
+# Correctness
+
+
+def check() -> None:
+    """Value and gradient against float64, and the same bits twice."""
+    table("Correctness, float32 against float64",
+          "points, engine, share of pairs, loss, error of the loss, of the gradient, bar, , "
+          "same bits")  # fmt: skip
+    cases: list[tuple[str, int, dict[str, Any]]] = []
+    for d in (2, 5, 8, 16, 32):
+        size = {} if d <= 8 else {"within": 0.7, "between": 0.7}
+        for scale in (1, 10, 100):
+            scaled = {
+                key: value * scale
+                for key, value in (size or {"within": 1.0, "between": 2.0}).items()
+            }
+            cases.append((f"d = {d}, Z × {scale}", d, scaled))
+        cases.append((f"d = {d}, converged", d, {"within": 8 / d**0.5, "between": 40 / d**0.5}))
+    cases.append(("d = 2, 97 classes", 2, {"classes": 97}))
+    cases.append(("d = 2, 3,000 classes", 2, {"classes": 20 if SMOKE else 3000}))
+    for name, d, how in cases:
+
+        def work(d: int = d, how: Any = how) -> list[Any]:
+            Z, y = blobs(N, d, **how)
+            evaluate = evaluation(Z, Labels(y))
+            found, again = evaluate(), evaluate()
+            block = 1024 if d <= 8 else 512
+            value, dZ = plain_torch(Z.double(), torch.from_numpy(y).to(DEVICE), block, exact=True)
+            error = float((found.dZ.tensor.double() - dZ).norm() / dZ.norm())
+            same = found.value == again.value and bool((found.dZ.tensor == again.dZ.tensor).all())
+            limit = 1e-5 if d <= 8 else 2e-5
+            return [found.facts["engine"], f"{found.facts['share_of_pairs']:.3f}",
+                    f"{float(value):.4g}", f"{abs(found.value - float(value)) / float(value):.1e}",
+                    f"{error:.1e}", f"{limit:g}", "met" if error <= limit else "**missed**",
+                    "yes" if same else "**no**"]  # fmt: skip
+
+        row(name, work)
+
+
+# The bars
+
+
+def bars() -> None:
+    """Whole evaluations, in milliseconds."""
+    table("Evaluations", "evaluation, measured, must, , stretch, ")
+    measured: dict[int, float] = {}
+    limits = {2: (4, 3), 5: (7, 5), 16: (8, 5), 32: (9, 6)}
+    for d, limit in limits.items():
+
+        def work(d: int = d, limit: Any = limit) -> list[Any]:
+            size = {} if d <= 8 else {"within": 0.7, "between": 0.7}
+            Z, y = blobs(N, d, **size)
+            measured[d] = clock(evaluation(Z, Labels(y)))
+            return bar(measured[d], *limit)
+
+        row(f"NCA {N:,} rows, d = {d} (ms)", work)
+    for d in (2, 5):
+        row(f"share of the floor, d = {d} (%)",
+            lambda d=d: bar(100 * FLOOR[d] / measured[d], 45, 65, more=True))  # fmt: skip
+    for d, must, stretch in ((2, 55, 75), (5, 35, 47)):
+
+        def against(d: int = d, must: float = must, stretch: float = stretch) -> list[Any]:
+            Z, y = blobs(N, d)
+            labels = torch.from_numpy(y).to(DEVICE)
+            plain = clock(lambda: plain_torch(Z, labels), 3)
+            return bar(plain / measured[d], must, stretch, more=True)
+
+        row(f"against blocked torch, d = {d} (×)", against)
+    for d, must, stretch in ((2, 1.0, 0.7), (5, 1.9, 1.25)):
+
+        def million(d: int = d, must: float = must, stretch: float = stretch) -> list[Any]:
+            Z, y = blobs(MANY, d)
+            before, class_sums.SKIP_FROM = class_sums.SKIP_FROM, 2**62
+            try:
+                seconds = clock(evaluation(Z, Labels(y)), 3) / 1e3
+            finally:
+                class_sums.SKIP_FROM = before
+            return bar(seconds, must, stretch)
+
+        row(f"NCA {MANY:,} rows, d = {d}, nothing skipped (s)", million)
+    for name, limits in (
+        ("kNCA k = 5 over NCA (×)", (4, 3)),
+        ("KSNE(k=1), 60,000 × 50 (s)", (15, 5)),
+    ):
+        say(f"| {name} | no engine | {limits[0]} | **missed** | {limits[1]} | **missed** |")
+
+
+def parts() -> None:
+    """Where the time of an evaluation goes, other states of a fit, and what is not in the bars."""
+    table("Parts and other evaluations (ms)", "what, measured")
+    for d in (2, 5, 8, 16, 32):
+
+        def work(d: int = d) -> list[Any]:
+            size = {} if d <= 8 else {"within": 0.7, "between": 0.7}
+            Z, y = blobs(N, d, **size)
+            labels, known = Labels(y), {}
+            data = NCALoss()._prepare(DeviceArray(Z, known), labels, None, None, None).data
+            host = clock(
+                lambda: NCALoss()._prepare(DeviceArray(Z, known), labels, None, None, None)
+            )
+
+            def engine() -> Any:
+                made = backend.class_sums(data, Gaussian())
+                made.near = (made.unused,) * 4
+                return made
+
+            begin = clock(engine)
+            summed = clock(lambda: engine().on_device())
+            made = engine()
+            log2, shift = made.on_device()
+            slopes = torch.full_like(log2, 1e-5)
+            pulled = clock(lambda: made.pulled(log2, shift, slopes))
+            value = clock(lambda: NCALoss()(DeviceArray(Z, known), labels, gradient=False))
+            peak = 0 if SMOKE else torch.cuda.max_memory_allocated() / 2**20
+            return [f"checks on the host {host:.2f}, layout {begin:.2f}, with sums {summed:.2f}, "
+                    f"pull {pulled:.2f}, value alone {value:.2f}; peak {peak:.0f} MiB"]  # fmt: skip
+
+        row(f"NCA {N:,} rows, d = {d}", work)
+    for d, how, n in (
+        (2, (8.0, 40.0), N),
+        (5, (8.0, 40.0), N),
+        (2, (1.0, 2.0), MANY),
+        (5, (8.0, 40.0), MANY),
+    ):
+
+        def late(d: int = d, how: Any = how, n: int = n) -> list[Any]:
+            Z, y = blobs(n, d, within=how[0] / d**0.5, between=how[1] / d**0.5)
+            evaluate = evaluation(Z, Labels(y))
+            milliseconds = clock(evaluate, 3)
+            return [f"{milliseconds:.2f}, share of pairs {evaluate().facts['share_of_pairs']:.3f}"]
+
+        row(f"NCA {n:,} rows, d = {d}, {how}, tiles left out where that pays", late)
+    for dtype, d in ((torch.float64, 2), (torch.float64, 5)):
+
+        def double(dtype: Any = dtype, d: int = d) -> list[Any]:
+            Z, y = blobs(N, d)
+            return [f"{clock(evaluation(Z.to(dtype), Labels(y)), 3):.2f}"]
+
+        row(f"NCA {N:,} rows, d = {d}, float64", double)
+
+    def regression() -> list[Any]:
+        Z, _ = blobs(N, 2)
+        numbers = Numbers(np.random.default_rng(0).standard_normal((N, 1)))
+        return [f"{clock(evaluation(Z, numbers, MLKRLoss()), 3):.1f}"]
+
+    row(f"MLKR {N:,} rows, d = 2", regression)
+
+    def posterior() -> list[Any]:
+        Z, y = blobs(MANY // 6, 5)
+        Q = DeviceArray(blobs(MANY // 20, 5)[0])
+        known = DeviceArray(Z)
+        return [f"{clock(lambda: nca_posterior(Q, known, Labels(y)), 3):.1f}"]
+
+    row("posterior of 50,000 rows among 166,666, d = 5", posterior)
+
+
+def tune() -> None:
+    """Other shapes of blocks: columns at a time in the sums, rows and columns in the pull."""
+    table("Shapes of blocks (ms)", "d, columns of sums, rows of the pull, columns, evaluation")
+    usual = class_sums.TritonSums._shape
+    for d in (2, 5, 8):
+        Z, y = blobs(N, d)
+        for shape in [(c, r, p) for c in (4, 8, 16) for r in (64, 128) for p in (2, 4, 8)]:
+
+            def work(d: int = d, shape: Any = shape, Z: Any = Z, y: Any = y) -> list[Any]:
+                def chosen(self: Any, d: int, interpreted: bool) -> Any:
+                    rows = min(shape[1], self.layout.block)
+                    return class_sums.Shape(self.layout.block, shape[0], rows, shape[2])
+
+                class_sums.TritonSums._shape = chosen
+                try:
+                    return [*shape, f"{clock(evaluation(Z, Labels(y)), 5):.2f}"]
+                finally:
+                    class_sums.TritonSums._shape = usual
+
+            row(str(d), work)
+    table("Warps of products (ms)", "d, warps and stages, evaluation")
+    fused = dict(dots._FUSED)
+    for d in (16, 32):
+        Z, y = blobs(N, d, within=0.7, between=0.7)
+        for warps, stages in ((4, 2), (4, 3), (8, 2), (8, 3)):
+
+            def products(Z: Any = Z, y: Any = y, warps: int = warps, stages: int = stages) -> Any:
+                dots._FUSED.update(num_warps=warps, num_stages=stages)
+                try:
+                    return [f"{warps}, {stages}", f"{clock(evaluation(Z, Labels(y)), 5):.2f}"]
+                finally:
+                    dots._FUSED.update(fused)
+
+            row(str(d), products)
+
+
+# Fits
+
+
+def split(name: str, n_train: int | None = None) -> Any:
+    """Training and test rows: the official split, or four fifths of the rows."""
+    found = load(name)
+    X, y = np.asarray(found.data, dtype=np.float32), np.asarray(found.target)
+    train, rng = found.is_train, np.random.default_rng(0)
+    n_train = 200 if SMOKE else n_train
+    if train is None:
+        train = rng.uniform(size=len(y)) < 0.8
+    train, test = (rng.permutation(np.flatnonzero(part)) for part in (train, ~train))
+    train, test = train[:n_train], test[:n_train]
+    return X[train], y[train], X[test], y[test]
+
+
+def timed(model: Any, X: Any, y: Any) -> float:
+    """Seconds of a fit."""
+    wait()
+    began = time.perf_counter()
+    model.fit(X, y)
+    wait()
+    return time.perf_counter() - began
+
+
+def fits() -> None:
+    """Whole fits after the upload, by the clock, twice: the first one compiles."""
+    table("Fits after the upload (s)", "fit, measured, must, , stretch, , details")
+    for d, must, stretch in ((2, 0.6, 0.3), (5, 0.9, 0.6)):
+
+        def mnist(d: int = d, must: float = must, stretch: float = stretch) -> list[Any]:
+            X, y, X_test, y_test = split("mnist")
+            rows = torch.from_numpy(X).to(DEVICE)
+            model = NCA(d, alpha="scaled", sampling="full", max_iter=3 if SMOKE else 100, tol=None)
+            timed(model, rows, y)
+            first = model.components_
+            seconds = timed(model, rows, y)
+            same = "same bits" if np.array_equal(first, model.components_) else "BITS DIFFER"
+            history = model.history_
+            inside = history["seconds"][-1] - history["seconds"][0]
+            accuracy = model.set_params(device="cuda").score(X_test, y_test)
+            told = (
+                f"{model.n_iter_} iterations, {history['n_evaluations'][-1]} evaluations, "
+                f"{inside:.2f} s between the first and the last; accuracy {accuracy:.4f}; "
+                f"share of pairs at the end {history['share_of_pairs'][-1]:.2f}; {same}"
+            )
+            return [*bar(seconds, must, stretch), told]
+
+        row(f"mnist 60,000 × 784, d = {d}, 100 iterations", mnist)
+
+    def million() -> list[Any]:
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 10, MANY)
+        X = rng.standard_normal((MANY, 50), dtype=np.float32)
+        X += 0.7 * rng.standard_normal((10, 50), dtype=np.float32)[y]
+        rows = torch.from_numpy(X).to(DEVICE)
+        model = NCA(2, alpha="scaled", sampling="full", max_iter=2 if SMOKE else 30, tol=None)
+        seconds = timed(model, rows, y)
+        shares = model.history_["share_of_pairs"]
+        return [*bar(seconds, 10, 6), f"share of pairs {shares[0]:.2f} → {shares[-1]:.3f}"]
+
+    row(f"{MANY:,} × 50, d = 2, 30 iterations", million)
+
+    def kernel_regression() -> list[Any]:
+        X, y, *_ = split("covtype15120")
+        model = MLKR(2, alpha=1e-3, sampling="full", max_iter=2 if SMOKE else 30, tol=None)
+        return [f"{timed(model, torch.from_numpy(X).to(DEVICE), y.astype(float)):.2f}", *"–" * 5]
+
+    row("MLKR, covtype15120, d = 2, 30 iterations", kernel_regression)
+
+
+def accuracy(long: bool) -> None:
+    """Test accuracy and time on the GPU, on the CPU and by scikit-learn."""
+    table("Test accuracy", "data and d, GPU, CPU, difference, standard error, GPU s, CPU s")
+    jobs = [("usps", 5), ("usps", 10), ("covtype15120", 5), ("covtype15120", 10)]
+    jobs += [("mnist", 5), ("mnist", 10)] if long else []
+    for name, d in jobs:
+
+        def work(name: str = name, d: int = d) -> list[Any]:
+            X, y, X_test, y_test = split(name)
+            parameters = {"alpha": "scaled", "sampling": "full", "max_iter": 3 if SMOKE else 60,
+                          "random_state": 0, "tol": None}  # fmt: skip
+            scores, seconds = [], []
+            for device in ("cuda", None):
+                model = NCA(d, device=device, **parameters)
+                seconds.append(timed(model, X, y))
+                scores.append(model.set_params(device=None).score(X_test, y_test))
+            error = math.sqrt(scores[0] * (1 - scores[0]) / len(y_test))
+            return [f"{scores[0]:.4f}", f"{scores[1]:.4f}", f"{scores[0] - scores[1]:+.4f}",
+                    f"{error:.4f}", *(f"{s:.2f}" for s in seconds)]  # fmt: skip
+
+        row(f"{name}, {d}", work)
+
+    def scikit_learn() -> list[Any]:
+        from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+
+        X, y, X_test, y_test = split("usps", 2000)
+        peer = NeighborhoodComponentsAnalysis(5, max_iter=2 if SMOKE else 30, init="pca")
+        began = time.perf_counter()
+        Z = peer.fit_transform(X, y)
+        seconds = time.perf_counter() - began
+        votes = KNeighborsClassifier().fit(Z, y).score(peer.transform(X_test), y_test)
+        model = NCA(5, alpha="scaled", sampling="full", max_iter=2 if SMOKE else 30, device="cuda")
+        ours = timed(model, X, y)
+        return [f"{model.score(X_test, y_test):.4f}", f"{votes:.4f}", "–", "–", f"{ours:.2f}",
+                f"{seconds:.2f}"]  # fmt: skip
+
+    row("usps, 2,000 rows, 5: scikit-learn in place of our CPU", scikit_learn)
+
+
+def about() -> str:
+    """The machine, and the commit that was measured."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    device = "no GPU: Triton's interpreter" if SMOKE else torch.cuda.get_device_name()
+    import triton
+
+    return (
+        f"{device}; {platform.processor() or platform.machine()}, {os.cpu_count()} cores; torch "
+        f"{torch.__version__}, Triton {triton.__version__}, CUDA {torch.version.cuda}; commit "
+        f"{commit.stdout.strip() or 'unknown'}."
+    )
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    sections = {"check": check, "bars": bars, "parts": parts, "fits": fits}
+    parser.add_argument("--only", nargs="+", choices=[*sections, "accuracy"])
+    for flag in ("tune", "smoke", "long"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    page = Path(__file__).parent / "results" / "gpu_speed.md"
+    parser.add_argument("--output", nargs="?", type=Path, const=page)
+    given = parser.parse_args()
+    say(f"# The GPU engine\n\n{about()}")
+    began = time.perf_counter()
+    for name, section in sections.items():
+        if given.only is None or name in given.only:
+            section()
+    if given.only is None or "accuracy" in given.only:
+        accuracy(given.long)
+    if given.tune:
+        tune()
+    say(f"\n{time.perf_counter() - began:.0f} seconds in all.")
+    if given.output is not None:
+        given.output.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Compile every kernel for an architecture, without a device: ``python compile_kernels.py 90``."""
+
+import re
+import sys
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from vicinal.engines.cuda import dot_kernels, kernels
+
+_INTS = {"SELF", "RCODE", "CCODE", "FIRST", "LAST", "RFAR", "CFAR", "SKIP", "Q", "CODE", "COUNT"}
+_SIZES = {"nr", "nc", "splits", "n"}
+_HALVES = {"RH", "RL", "CH", "CL"}
+_DOUBLES = {"SHIFT", "LOG2"}  # of `joined`
+
+
+def type_of(name, dtype, halves):
+    """The type of an argument."""
+    if name in _SIZES:
+        return "i32"
+    if name in ("power", "tolerance"):
+        return "fp32"
+    if name in _INTS:
+        return "*i32"
+    return "*fp16" if halves and name in _HALVES else f"*{dtype}"
+
+
+def build(function, architecture, warps=1, dtype="fp32", **constants):
+    """Compile a kernel, and look at its instructions."""
+    signature, values = {}, {}
+    for place, name in enumerate(function.arg_names):
+        signature[name] = type_of(name, dtype, function.fn.__module__ == dot_kernels.__name__)
+        if function is kernels.joined and name in _DOUBLES:
+            signature[name] = "*fp64"
+        if name == "KEY":
+            signature[name] = "*i64"
+        if name in constants:
+            signature[name], values[(place,)] = "constexpr", constants[name]
+    source = ASTSource(fn=function, signature=signature, constexprs=values)
+    options = {"num_warps": warps, "enable_fp_fusion": True}
+    built = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
+    ptx = built.asm["ptx"]
+    assert not re.search(r"\b(atom|red)\.", ptx), "an atomic operation has no fixed order"
+    return ptx
+
+
+def main(architecture):
+    """All kernels, in the shapes in which they are used."""
+    direct = {"FAMILY": 0, "WEIGHED": False, "ANYWHERE": False}
+    for d, family, skips in ((2, 0, True), (5, 3, False), (8, 1, False)):
+        shape = {**direct, "D": d, "FAMILY": family, "SKIPS": skips}
+        ptx = build(kernels.sums, architecture, BM=128, BN=16, **shape)
+        assert "ex2.approx" in ptx
+        assert "fma.rn" in ptx
+        build(kernels.pull, architecture, BM=64, BN=4, **shape)
+    weighed = {**direct, "D": 2, "WEIGHED": True, "ANYWHERE": True, "SKIPS": False}
+    build(kernels.sums, architecture, dtype="fp64", BM=64, BN=16, **weighed)
+    build(kernels.pull, architecture, dtype="fp64", BM=64, BN=4, **weighed)
+    build(kernels.seeds, architecture, D=5, BM=128, BN=16, FAMILY=0, WIDE=128)
+    build(kernels.keys, architecture, D=5, BITS=9, BLOCK=256)
+    build(kernels.joined, architecture, BM=64)
+    for width in (16, 32):
+        shape = {**direct, "DP": width, "BM": 128, "BN": 64}
+        assert "mma" in build(dot_kernels.sums, architecture, warps=4, **shape)
+        del shape["WEIGHED"]
+        build(dot_kernels.pull, architecture, warps=4, PRECISION="bf16x3", **shape)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
