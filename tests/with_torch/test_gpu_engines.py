@@ -11,7 +11,7 @@ from with_torch import gpu
 from vicinal.densities import Compact, Gaussian, Laplace, Student
 from vicinal.engines import choose
 from vicinal.engines.cuda import backend, class_sums, dots
-from vicinal.objectives import MatchLoss, MCMLLoss, MLKRLoss, NCALoss
+from vicinal.objectives import MatchLoss, MCMLLoss, MLKRLoss, NCALoss, nca_posterior
 from vicinal.targets import LabelDistributions, Labels, Matches, NearNumbers, Numbers
 
 pytestmark = pytest.mark.skipif(not backend.find_spec("triton"), reason="needs triton")
@@ -198,6 +198,22 @@ def test_kernel_regression_and_mcml(rng):
         assert_agree(MLKRLoss(kernel), Z, numbers, "blocked torch")
     assert_agree(MLKRLoss(), Z, numbers, "blocked torch", np.float64, 1e-10, queries=np.arange(9))
     assert_agree(MCMLLoss(), Z, Labels(y), "triton")
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Student(), Laplace()])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_posteriors(engine, kernel, scale, rng):
+    Z, y = gpu.clouds(150, 2)
+    new = scale * rng.normal(size=(70, 2))
+    labels = Labels(y, rng.uniform(0.2, 3.0, 150), priors=np.array([0.1, 0.2, 0.3, 0.4]))
+    for target in (labels, Labels(y)):
+        here = nca_posterior(new, Z, target, kernel)
+        there = nca_posterior(gpu.there(new), gpu.there(Z), target, kernel)
+        np.testing.assert_allclose(there, here, atol=1e-10)
+        logs = nca_posterior(gpu.there(new), gpu.there(Z), target, kernel, log=True)
+        np.testing.assert_allclose(
+            logs, nca_posterior(new, Z, target, kernel, log=True), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_blocks_of_torch_add_up(monkeypatch, rng):

@@ -119,6 +119,11 @@ def sums_by_class(
 ) -> tuple[Array, Array]:
     """See `base.Backend`."""
     _check(None, kernel)
+    if places is None and uses_triton(Z.tensor.device) and _few_padded(data):
+        from vicinal.engines.cuda import posterior
+
+        if posterior.suits(Z, n_classes):
+            return posterior.sums_by_class(Z, data, kernel, n_classes)
     return blocked.sums_by_class(Z, data, kernel, n_classes, places)
 
 

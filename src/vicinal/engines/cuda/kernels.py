@@ -14,6 +14,7 @@ import triton.language as tl
 TILE = tl.constexpr(64)
 PAD = 1e15
 NONE = tl.constexpr(1e30)  # the energy of a row and itself, and of padding
+NOTHING = tl.constexpr(1e29)  # the shift of an empty sum: far below `NONE`, so that weights stay 0
 _LARGE = tl.constexpr(1.152921504606847e18)  # 2^60
 #: kernels, as `densities` numbers their families
 _STUDENT, _LAPLACE = tl.constexpr(1), tl.constexpr(3)
@@ -82,8 +83,8 @@ def seeds(
     z = ()
     for k in tl.static_range(D):
         z = z + (tl.load(R + k * nr + i),)
-    m1 = tl.full((BM,), 1e30, z[0].dtype)
-    m0 = tl.full((BM,), 1e30, z[0].dtype)
+    m1 = tl.full((BM,), NOTHING, z[0].dtype)
+    m0 = tl.full((BM,), NOTHING, z[0].dtype)
     for u in tl.static_range(BM // TILE):
         for b in range(TILE // BN):
             j = first + u * TILE + b * BN + tl.arange(0, BN)
@@ -178,7 +179,7 @@ def sums(
         far0 = tl.max(tl.where(pad, 0.0, m0), 0) + tolerance
         far1 = tl.max(tl.where(pad, 0.0, m1), 0) + tolerance
     else:
-        m0 = tl.where(pad, 0.0, NONE).to(z[0].dtype)
+        m0 = tl.where(pad, 0.0, NOTHING).to(z[0].dtype)
         m1 = m0
     s0 = tl.zeros_like(m0)
     s1 = tl.zeros_like(m0)
@@ -201,7 +202,7 @@ def sums(
                 add = _added(
                     z, m, C, MASS, self, t * TILE, nc, power, D, BN, FAMILY, WEIGHED, ANYWHERE
                 )
-                exact = not (tl.max(add, 0) < _LARGE)
+                exact = tl.max((~(add < _LARGE)).to(tl.int32), 0) != 0  # also for NaN
             if exact:
                 least = m
                 for b in range(TILE // BN):
@@ -220,7 +221,7 @@ def sums(
                     if WEIGHED:
                         w = w * tl.load(MASS + j)[:, None]
                     add += tl.sum(w, 0)
-                add = tl.where(m < 1e29, add, 0.0)
+                add = tl.where(m < 0.9 * NOTHING, add, 0.0)
             s = s + add
             m1 = tl.where(own, m, m1)
             s1 = tl.where(own, s, s1)
@@ -244,7 +245,7 @@ def joined(M, S, SHIFT, LOG2, nr, splits, BM: tl.constexpr):
     for p in range(splits):
         mp = tl.load(M + p * 2 * nr + o).to(tl.float64)
         s += tl.load(S + p * 2 * nr + o).to(tl.float64) * tl.exp2(m - mp)
-    empty = (m > 1e29) | (s <= 0)
+    empty = (m > 0.9 * NOTHING) | (s <= 0)
     tl.store(SHIFT + o, tl.where(empty, float("inf"), m))
     tl.store(LOG2 + o, tl.where(empty, float("-inf"), tl.log2(tl.where(empty, 1.0, s))))
 
