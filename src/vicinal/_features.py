@@ -31,8 +31,8 @@ _BLOCK = 1024  # rows per product
 _EXTREME = 60  # exponent of two beyond which squares, and float32, may over- or underflow
 _SMALLEST = 1e-305  # a column that varies by less counts as constant: one over that may be infinite
 _COPY_BELOW = 2**25  # bytes up to which a standardised copy is cheaper than scaling every product
-_SHARE = 0.05  # largest share of rows that can be outliers of a column
-_INFLATED = 25.0  # least factor by which they raise the sum of squares: 5 in the deviation
+SHARE = 0.05  # largest share of rows that can be outliers of a column
+INFLATED = 25.0  # least factor by which they raise the sum of squares: 5 in the deviation
 _REACH = 6.0  # rows farther from the median than this many deviations of the others are outliers
 # columns of lower kurtosis need not be looked at: 5 % of the rows with 24/25 of the sum of squares
 # have one of 18 or more
@@ -361,6 +361,9 @@ class Parts(Protocol):
     def columns(self, numbers: Array) -> Iterator[Any]:
         """Some of the columns of all rows, one by one: dense or CSC, (n, 1)."""
 
+    def suspects(self, numbers: Array) -> Array:
+        """Those of some columns that may have outliers (`without_outliers`)."""
+
 
 class _InMemory:
     """One block."""
@@ -374,6 +377,9 @@ class _InMemory:
     def columns(self, numbers: Array) -> Iterator[Any]:
         X = self.X.tocsc() if sp.issparse(self.X) else self.X
         return (X[:, j : j + 1] for j in numbers)
+
+    def suspects(self, numbers: Array) -> Array:
+        return numbers
 
 
 class _Moments(NamedTuple):
@@ -467,7 +473,7 @@ def _steps(X: Any) -> list[slice]:
 
 def _inner_moments(parts: Parts, moments: _Moments) -> tuple[_Moments, Limits | None]:
     """The moments without gross outliers, and the limits of columns that have such."""
-    suspects = np.flatnonzero(moments.kurtosis > _KURTOSIS)
+    suspects = parts.suspects(np.flatnonzero(moments.kurtosis > _KURTOSIS))
     if not len(suspects):
         return moments, None
     mean, variance, unit = moments.mean.copy(), moments.variance.copy(), moments.unit.copy()
@@ -655,7 +661,7 @@ def without_outliers(X: Any, column: int, weight: Array) -> _Inner | None:
         zero_weight, m = 0.0, float(np.median(x))
     a = np.abs(x - m)
     differ = int(np.count_nonzero(a))
-    k = int(_SHARE * differ)
+    k = int(SHARE * differ)
     if k == 0:
         return None
     t = float(np.partition(a, len(a) - 1 - k)[len(a) - 1 - k])
@@ -664,7 +670,7 @@ def without_outliers(X: Any, column: int, weight: Array) -> _Inner | None:
         whole = float(np.sum(w * (a / unit) ** 2))
     most = np.minimum(a, t) / unit
     inner = float(np.sum(w * most**2))
-    if not whole > _INFLATED * inner:
+    if not whole > INFLATED * inner:
         return None
     reach = _REACH * unit * np.sqrt(inner / np.sum(w[a > 0]))
     kept = a <= reach

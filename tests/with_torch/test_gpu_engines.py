@@ -143,6 +143,13 @@ def test_far_tiles_are_left_out(monkeypatch, rng):
     near = assert_agree(NCALoss(), 0.01 * Z, labels, "triton")
     assert near.facts["share_of_pairs"] == 1.0
     assert_agree(MCMLLoss(), 0.1 * Z, Labels(y), "triton")
+    known = {}
+    for scale in (1.0, 0.3):  # the order of the rows changes with Z
+        points = gpu.there(scale * Z)
+        points.known = known
+        assert NCALoss()(points, labels).value == pytest.approx(
+            NCALoss()(scale * Z, labels).value, rel=1e-10
+        )
 
 
 def test_too_little_memory_takes_one_part_and_then_says_what_is_needed(monkeypatch):

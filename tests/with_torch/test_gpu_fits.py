@@ -98,6 +98,20 @@ def test_single_rows_stay_single(wine):
     assert there.transform(X).dtype == np.float32
 
 
+def test_outliers_are_limited_as_on_the_cpu():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = rng.normal(size=(300, 8)) + y[:, None]
+    X[:4, 2] = 1e4  # gross outliers; heavy tails and rare ones are none
+    X[:, 5] = rng.standard_t(3, 300)
+    X[:, 6] = rng.uniform(size=300) < 0.02
+    here, there = (NCA(2, device=name, **SETTINGS).fit(X, y) for name in (None, "cuda"))
+    np.testing.assert_allclose(there.transform(X), here.transform(X), rtol=1e-5, atol=1e-5)
+    limits = there._map.limits
+    np.testing.assert_array_equal(np.isfinite(limits.high), np.isfinite(here._map.limits.high))
+    assert np.isfinite(limits.high).sum() == 1
+
+
 def test_a_checkpoint_goes_on_without_a_gpu(wine, tmp_path):
     from vicinal.callbacks import Checkpoint
 

@@ -76,6 +76,15 @@ def to_host(Z: Any) -> Any:
 
 
 @singledispatch
+def kept(Z: Any, given: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """``make()``, which points may keep for later points of the same rows and the same ``given``.
+
+    Where an evaluation takes milliseconds, so does what is found out about labels and weights.
+    """
+    return make()
+
+
+@singledispatch
 def like(given: Any, values: Any) -> Any:
     """A result for the table ``given`` by a user: where that lies, or else on the host."""
     return to_host(values)

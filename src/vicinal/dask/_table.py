@@ -126,6 +126,9 @@ class BlockParts:
             for block, part in zip(blocks.futures, self.of_blocks, strict=True)
         ])  # fmt: skip
 
+    def suspects(self, numbers: Array) -> Array:
+        return numbers
+
     def columns(self, numbers: Array) -> Iterator[Any]:
         blocks = self.table.blocks
         for first in range(0, len(numbers), _COLUMNS):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from vicinal._validation import check_option
-from vicinal.core.points import cast, check_points, check_rows, with_range, zeros_like
+from vicinal.core.points import cast, check_points, check_rows, kept, with_range, zeros_like
 from vicinal.core.types import Array, Evaluation, Objective, Pairs, Units
 from vicinal.densities import Compact, Gaussian, Kernel
 from vicinal.engines import choose
@@ -26,7 +26,8 @@ class _Prepared(NamedTuple):
     """The rows that count, with their masses and labels.
 
     ``weight`` is the weight of each row as a query, ``class_mass`` its sum over the references of
-    each class, ``unit`` minus log2 of the divisor of the masses.
+    each class, ``unit`` minus log2 of the divisor of the masses, ``lightest`` the least mass.  The
+    points of the data are set for each evaluation.
     """
 
     data: Data
@@ -34,6 +35,7 @@ class _Prepared(NamedTuple):
     weight: Array
     class_mass: Array
     unit: float
+    lightest: Array
 
 
 class Mixture(Protocol):
@@ -182,7 +184,14 @@ class NCALoss(Objective):
         """The evaluation, and the rows that the loss leaves out."""
         Z = check_points(Z)
         background = as_background(self.background)
-        rows = self._prepare(Z, target, queries, references, background)
+        rows = kept(
+            Z,
+            (target, queries, references, self.kind, background),
+            lambda: self._prepare(len(Z), target, queries, references, background),
+        )
+        if len(rows.data.reference_rows):
+            points = with_range(Z, rows.lightest)
+            rows = rows._replace(data=rows.data._replace(Z=points))
         if not len(rows.data.query_rows) or not len(rows.data.reference_rows):
             return Evaluation(0.0, zeros_like(Z) if gradient else None, {}, 0.0), np.arange(0)
         engine = choose.class_sums(rows.data, self.kernel, pairs)
@@ -219,7 +228,7 @@ class NCALoss(Objective):
 
     def _prepare(
         self,
-        Z: Array,
+        n: int,
         target: Any,
         queries: Array | None,
         references: Array | None,
@@ -227,10 +236,10 @@ class NCALoss(Objective):
     ) -> _Prepared:
         """Masses of the references, and the rows with a positive mass or weight."""
         labels = target if isinstance(target, Labels) else Labels(target)
-        if len(labels) != len(Z):
-            raise ValueError(f"Z has {len(Z)} rows but there are {len(labels)} labels.")
-        query_rows = check_rows(queries, len(Z), "queries")
-        reference_rows = check_rows(references, len(Z), "references")
+        if len(labels) != n:
+            raise ValueError(f"Z has {n} rows but there are {len(labels)} labels.")
+        query_rows = check_rows(queries, n, "queries")
+        reference_rows = check_rows(references, n, "references")
         shares = None if background is None else background.shares(len(labels.classes), "nca")
         if self.kind == "log" and not self.kernel.reaches_everywhere:
             _check_reaches(shares)
@@ -238,16 +247,15 @@ class NCALoss(Objective):
         mass, class_mass, unit = reference_mass(labels, weight, reference_rows, shares)
         reference_rows = reference_rows[mass[reference_rows] > 0]
         query_rows = query_rows[weight[query_rows] > 0]
-        if len(reference_rows):
-            Z = with_range(Z, mass[reference_rows])
-        data = Data(Z, labels.codes, mass, query_rows, reference_rows)
-        return _Prepared(data, labels, weight, class_mass, unit)
+        data = Data(None, labels.codes, mass, query_rows, reference_rows)
+        lightest = mass[reference_rows].min(keepdims=True) if len(reference_rows) else mass[:0]
+        return _Prepared(data, labels, weight, class_mass, unit, lightest)
 
     def _density_sums(
         self, sums: RowSums, rows: _Prepared, background: Background | None
     ) -> tuple[Array, Array, Mixture | None]:
         """log2 of prior times density as ``rest + base``, for the other classes and the own."""
-        data, labels, weight, class_mass, unit = rows
+        data, labels, weight, class_mass, unit, _ = rows
         rest, base = sums.log2, -sums.shift
         if labels.priors is None and background is None:
             return rest, base, None
@@ -266,7 +274,7 @@ class NCALoss(Objective):
 
 def _leave_one_out(rows: _Prepared, queries: Array) -> Array:
     """log2 of what turns the density of the own class into one without the query itself."""
-    data, labels, weight, class_mass, _ = rows
+    data, labels, weight, class_mass, *_ = rows
     others = others_of_class(labels, weight, queries, data.reference_rows, class_mass)
     return leave_one_out(class_mass[labels.codes[queries]], others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,7 +80,7 @@ class DeviceArray:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or np.array_equal(a, b)
+    return a is b or (isinstance(a, np.ndarray) and np.array_equal(a, b))
 
 
 def in_dtype(tensor: torch.Tensor, dtype: Any) -> torch.Tensor:
@@ -191,6 +191,11 @@ def _moved(Z: DeviceArray, centre: Any) -> float:
 @points.to_host.register
 def _to_host(Z: DeviceArray) -> Array:
     return Z.tensor.cpu().numpy()
+
+
+@points.kept.register
+def _kept(Z: DeviceArray, given: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    return Z.remembered("kept", given, make)
 
 
 @points.like.register

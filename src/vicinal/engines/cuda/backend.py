@@ -86,8 +86,9 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassS
 
 def _few_padded(data: Data) -> bool:
     """Whether classes are not so small that tiles of one class would be mostly padding."""
-    rows = data.reference_rows
-    return padded_rows(data.codes[rows]) <= 2 * len(rows) + _PADDED
+    rows, where = data.reference_rows, data.Z
+    found = where.remembered("padded", (data.codes, rows), lambda: padded_rows(data.codes[rows]))
+    return found <= 2 * len(rows) + _PADDED
 
 
 def joint_sums(data: Data, kernel: Kernel) -> ClassSums:

@@ -338,14 +338,15 @@ def _of_kernels(
     """Without a stop of the host between the sums and the gradient."""
     rows, Z = engine.layout.queries, engine.Z
 
-    def placed(values: Array) -> Any:
-        return rows.per_place(sent(values, Z, np.float64), 0.0)
+    def uploaded(values: Array) -> torch.Tensor:
+        return sent(values, Z, np.float64)
 
-    w = Z.remembered("weights", (weight, rows.rows), lambda: placed(weight[rows.rows]))
+    given = Z.remembered("weights", (weight, rows.rows), lambda: uploaded(weight[rows.rows]))
+    w = rows.per_place(given, 0.0)
     log2, shift = engine.on_device()
     own = log2[1]
     if more is not None:
-        own = own + placed(more(rows.rows))
+        own = own + rows.per_place(uploaded(more(rows.rows)), 0.0)
     odds = (log2[0] - own) + (shift[1] - shift[0])
     out = torch.isneginf(own) & rows.real
     odds = torch.where(torch.isneginf(own), math.inf, odds)

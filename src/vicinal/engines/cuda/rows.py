@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from vicinal._features import (
+    INFLATED,
+    SHARE,
     Features,
     central_moments,
     first_moments,
@@ -128,6 +130,21 @@ class _OnDevice:
     def columns(self, numbers: Array) -> Iterator[Array]:
         table = self.X.tensor[:, index(numbers, self.X.tensor.device)].cpu().numpy()
         return (table[:, j : j + 1] for j in range(len(numbers)))
+
+    def suspects(self, numbers: Array) -> Array:
+        """Without the columns that are clearly ordinary: the others are looked at on the host."""
+        n, w, found = len(self.X), sent(self.weight, self.X), []
+        step = max(1, _BLOCK // n)
+        for some in (numbers[first : first + step] for first in range(0, len(numbers), step)):
+            x = self.X.tensor[:, index(some, self.X.tensor.device)].double()
+            middle = torch.where(2 * (x == 0).sum(0) <= n, x.median(0).values, 0.0)
+            a = (x - middle).abs()
+            most = ((a > 0).sum(0) * SHARE).long()
+            ordered = a.sort(dim=0).values
+            t = ordered.gather(0, (n - 1 - most)[None])
+            whole, inner = w @ a.square(), w @ torch.minimum(a, t).square()
+            found.append((whole > 0.9 * INFLATED * inner) & (most > 0))
+        return numbers[torch.cat(found).cpu().numpy()] if found else numbers
 
 
 @make_rows.register
