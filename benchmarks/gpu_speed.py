@@ -372,7 +372,7 @@ def fits() -> None:
         def mnist(d: int = d, must: float = must, stretch: float = stretch) -> list[Any]:
             X, y, X_test, y_test = split("mnist")
             rows = torch.from_numpy(X).to(DEVICE)
-            model = NCA(d, alpha="scaled", sampling="full", max_iter=3 if SMOKE else 100, tol=None)
+            model = NCA(d, alpha="scaled", sampling="full", max_iter=3 if SMOKE else 100)
             timed(model, rows, y)
             first = model.components_
             seconds = timed(model, rows, y)

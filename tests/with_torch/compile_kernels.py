@@ -7,7 +7,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from vicinal.engines.cuda import dot_kernels, kernels
+from vicinal.engines.cuda import charged_kernels, dot_kernels, kernels
 
 _INTS = {"SELF", "RCODE", "CCODE", "FIRST", "LAST", "RFAR", "CFAR", "SKIP", "Q", "CODE", "COUNT"}
 _SIZES = {"nr", "nc", "splits", "n"}
@@ -60,6 +60,10 @@ def main(architecture):
     build(kernels.seeds, architecture, D=5, BM=128, BN=16, FAMILY=0, WIDE=128)
     build(kernels.keys, architecture, D=5, BITS=9, BLOCK=256)
     build(kernels.joined, architecture, BM=64)
+    for out, dtype in ((1, "fp32"), (2, "fp64")):
+        shape = {"D": 3, "FAMILY": 0, "OUT": out}
+        build(charged_kernels.sums, architecture, dtype=dtype, BM=128, BN=16, **shape)
+        build(charged_kernels.pull, architecture, dtype=dtype, BM=64, BN=4, **shape)
     for width in (16, 32):
         shape = {**direct, "DP": width, "BM": 128, "BN": 64}
         assert "mma" in build(dot_kernels.sums, architecture, warps=4, **shape)

@@ -198,12 +198,23 @@ def test_soft_matches(name, rng):
                  queries=np.arange(0, 90, 2))  # fmt: skip
 
 
-def test_kernel_regression_and_mcml(rng):
-    Z, y = gpu.clouds(150, 3)
+@pytest.mark.parametrize("kernel", [Gaussian(), Student(), Laplace()])
+def test_kernel_regression(engine, kernel, rng):
+    Z, _ = gpu.clouds(150, 3)
     numbers = Numbers(rng.normal(size=(150, 2)), rng.uniform(0.5, 1.0, 150))
-    for kernel in (Gaussian(), Student(), Laplace()):
-        assert_agree(MLKRLoss(kernel), Z, numbers, "blocked torch")
-    assert_agree(MLKRLoss(), Z, numbers, "blocked torch", np.float64, 1e-10, queries=np.arange(9))
+    assert_agree(MLKRLoss(kernel), Z, numbers, engine)
+    assert_agree(MLKRLoss(kernel), Z, numbers, engine, np.float64, 1e-10, queries=np.arange(9),
+                 references=np.arange(3, 120))  # fmt: skip
+
+
+def test_kernel_regression_far_apart(rng):
+    Z, _ = gpu.clouds(150, 2)
+    Z[:3] += 30.0
+    assert_agree(MLKRLoss(), 5.0 * Z, Numbers(rng.normal(size=150)), "triton", tolerance=2e-5)
+
+
+def test_mcml():
+    Z, y = gpu.clouds(150, 3)
     assert_agree(MCMLLoss(), Z, Labels(y), "triton")
 
 
@@ -228,7 +239,7 @@ def test_blocks_of_torch_add_up(monkeypatch, rng):
 
     monkeypatch.setattr(blocked, "_PAIRS", 1000)
     Z, _ = gpu.clouds(60, 3)
-    assert_agree(MLKRLoss(), Z, Numbers(rng.normal(size=(60, 1))), "blocked torch")
+    assert_agree(MLKRLoss(), Z, Numbers(rng.normal(size=(60, 5))), "blocked torch")
 
 
 def test_what_is_missing_is_refused_by_name():

@@ -106,8 +106,14 @@ def match_sums(data: Data, target: Any, kernel: Kernel, pairs: Pairs | None = No
 def charged_sums(
     data: Data, charges: Array, kernel: Kernel, pairs: Pairs | None = None
 ) -> ChargedSums:
-    """See `base.Backend`; in blocks of torch."""
+    """See `base.Backend`."""
     _check(pairs, kernel)
+    if uses_triton(data.Z.tensor.device) and len(data.query_rows):
+        from vicinal.engines.cuda import charged
+
+        few = charges.shape[1] <= charged.CHARGES_UP_TO
+        if few and data.Z.shape[1] <= charged.DIRECT_UP_TO:
+            return charged.TritonMeans(data, charges, kernel)
     return blocked.BlockedMeans(data, charges, kernel)
 
 

@@ -70,6 +70,8 @@ class TritonSums:
 
     name = "triton"
     share = 1.0
+    #: whether tiles may be left out
+    may_skip = True
 
     def __init__(self, data: Data, kernel: Kernel, layout: Layout | None = None) -> None:
         self.Z: Any = data.Z
@@ -79,7 +81,10 @@ class TritonSums:
         self.scale, tensor = kernel.coordinate_scale, self.Z.tensor
         centre = tensor[self.layout.references.source].mean(0)
         self.skips = (
-            d <= DIRECT_UP_TO and self.layout.same and self.layout.references.N >= SKIP_FROM
+            self.may_skip
+            and d <= DIRECT_UP_TO
+            and self.layout.same
+            and self.layout.references.N >= SKIP_FROM
         )
         if self.skips:
             self.layout = self.layout.along(self._curve(tensor))
@@ -232,20 +237,24 @@ class TritonSums:
             level = torch.where(some, shift - log2, -1e30).view(2, -1, TILE).amax(2).to(dtype)
         far_tiles = far.any(0).view(-1, TILE).any(1).to(torch.int32)
         of_queries = Factors(scaled.to(dtype), m.to(dtype), raw.to(dtype), far_tiles, level)
-        shift_32 = common.to(dtype).reshape(1)
+        return self._gradient(of_queries, common.to(dtype).reshape(1))
+
+    def _gradient(self, of_queries: Factors, shift: torch.Tensor) -> DeviceArray:
+        """The gradient by the points, as queries and as references."""
+        layout = self.layout
         dZ = torch.zeros_like(self.Z.tensor)
         if layout.same:
             dZ[layout.queries.source[layout.queries.place]] = self._one_side(
-                layout.queries, layout.queries, of_queries, of_queries, shift_32
+                layout.queries, layout.queries, of_queries, of_queries, shift
             )
             return DeviceArray(dZ)
-        nothing = self.Q.new_zeros(2, layout.references.N)
+        nothing = self.Q.new_zeros(len(of_queries.scaled), layout.references.N)
         no_tile = torch.zeros(layout.references.N // TILE, dtype=torch.int32, device=dZ.device)
-        of_references = Factors(nothing, nothing, nothing, no_tile, level)
+        of_references = Factors(nothing, nothing, nothing, no_tile, self.unused)
         sides = ((layout.queries, layout.references, of_queries, of_references),
                  (layout.references, layout.queries, of_references, of_queries))  # fmt: skip
         for rows, columns, own, other in sides:
-            part = self._one_side(rows, columns, own, other, shift_32)
+            part = self._one_side(rows, columns, own, other, shift)
             dZ[rows.source[rows.place]] += part
         return DeviceArray(dZ)
 
