@@ -13,8 +13,7 @@ import re
 from importlib.resources import files
 
 from vicinal.reporting.contents import Contents
-from vicinal.reporting.page._checks import check
-from vicinal.reporting.page._payload import payload
+from vicinal.reporting.page._payload import check, payload
 from vicinal.reporting.page._sections import sections
 from vicinal.reporting.page._text import escape
 
