@@ -201,7 +201,8 @@ def available_memory() -> float:
     return 1024.0 * int(text.split("MemAvailable:")[1].split()[0])
 
 
-def _cpu() -> str:
+def processor_name() -> str:
+    """The model of the processor, as the system names it."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -237,7 +238,7 @@ def machine_facts() -> str:
 
     names = ("numpy", "scipy", "scikit-learn", "numba")
     versions = [f"vicinal {vicinal.__version__}", *(f"{n} {version(n)}" for n in names)]
-    model = _cpu()
+    model = processor_name()
     return "\n".join(
         [
             f"- {datetime.date.today().isoformat()}, {platform.system()}, "

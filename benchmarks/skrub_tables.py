@@ -108,7 +108,7 @@ def accuracy() -> str:
 DECISION = """## Why make_learner does not use skrub
 
 skrub misreads many of the columns above, and says nothing about any column; what it leaves
-out, and why, would have to be found out beside it. Numbers as people write them, units, codes
+out, and why, would have to be found out separately. Numbers as people write them, units, codes
 with zeros in front, words for missing values, copies and row numbers would need code of our
 own before it, and a loaded model would need either skrub or our own copy of its encoders. Two
 ways to read a table, one of them optional, would be worse than one. What skrub does better is

@@ -45,7 +45,7 @@ def test_pages_are_rendered_from_the_rows(toy):
 
     toy()
     header, first, *_ = toy.csv.read_text("utf-8").splitlines()
-    assert header == "kind,commit,seconds,data,split,log,|,square,words,curve"
+    assert header == "kind,commit,seconds,processor,data,split,log,|,square,words,curve"
     assert first.startswith("row,")
     assert first.endswith(',|,0,"a, b","[0.5,0]"')
     found = numbers.read(toy.csv)

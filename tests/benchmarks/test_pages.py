@@ -104,6 +104,31 @@ def test_check_results_finds_a_planted_number(toy, monkeypatch, capsys):
     assert "square is 4, was 5" in printed
 
 
+def test_check_results_compares_numbers_of_one_processor(toy):
+    from _common import processor_name
+    from reproduce.framework import check, numbers
+
+    toy()
+    folder = toy.report.parent
+    assert f" on {processor_name()} ([data/toy.csv]" in toy.report.read_text("utf-8")
+    assert check.check(toy.make(), folder, seed=0, seconds=60.0).outcome == "holds"
+    done = [each._replace(processor="Another one") for each in numbers.read(toy.csv).done]
+    numbers.write_rows(toy.csv, toy.make(), done)
+    found = check.check(toy.make(), folder, seed=0, seconds=60.0)
+    assert found.outcome == "not checkable: computed on Another one"
+
+
+def test_files_that_name_no_processor_are_read_and_checked(toy):
+    from reproduce.framework import check, numbers
+
+    toy()
+    lines = [line.split(",") for line in toy.csv.read_text("utf-8").splitlines()]
+    toy.csv.write_text("\n".join(",".join(line[:3] + line[4:]) for line in lines) + "\n")
+    assert [each.result["square"] for each in numbers.read(toy.csv).done] == [0, 1, 4]
+    assert numbers.read(toy.csv).processors == [""]
+    assert check.check(toy.make(), toy.report.parent, 0, 60.0).outcome == "holds"
+
+
 def test_check_results_takes_no_longer_than_asked(toy):
     from reproduce.framework import check
 

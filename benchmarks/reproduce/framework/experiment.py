@@ -15,12 +15,16 @@ Job = dict[str, Any]
 
 
 class Done(NamedTuple):
-    """A finished job: its parameters, its numbers, its seconds, and the commit of the code."""
+    """A finished job: parameters, numbers, seconds, the commit of the code, and the processor.
+
+    Numbers that were kept before files named their processor have an empty one.
+    """
 
     job: Job
     result: dict[str, Any]
     seconds: float
     commit: str = ""
+    processor: str = ""
 
 
 class Claim(NamedTuple):

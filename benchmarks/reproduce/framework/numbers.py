@@ -1,6 +1,7 @@
 """The numbers behind a page: one CSV file, with a line for each job.
 
-A line holds the commit of the code, seconds, the job's parameters and its numbers.
+A line holds the commit of the code, seconds, the processor, the job's parameters and its numbers.
+Older files name no processor.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from reproduce.framework.experiment import Done, Experiment
 
 __all__ = ["Numbers", "cells", "read", "table", "write_rows"]
 
-_FIXED = ["kind", "commit", "seconds"]
+_FIXED = ["kind", "commit", "seconds", "processor"]
 
 
 class Numbers(NamedTuple):
-    """What a CSV file holds: finished jobs, and the commits of their code."""
+    """What a CSV file holds: the commits of its code, finished jobs, and their processors."""
 
     commits: list[str]
     done: list[Done]
+
+    @property
+    def processors(self) -> list[str]:
+        """Each processor once; an empty name where a line has none."""
+        return list(dict.fromkeys(each.processor for each in self.done))
 
 
 def read(path: Path) -> Numbers:
@@ -33,12 +39,16 @@ def read(path: Path) -> Numbers:
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
     commits = list(dict.fromkeys(line[1] for line in lines))
+    named = _FIXED[-1] in header
+    if not named:
+        header.insert(3, _FIXED[-1])
     n_job = header.index("|") - len(_FIXED)
     done = []
-    for _, commit, seconds, *values in lines:
+    for _, commit, seconds, *rest in lines:
+        processor, *values = rest if named else ["", *rest]
         pairs = list(zip(header[len(_FIXED) :], values, strict=True))
         job, result = _decoded(pairs[:n_job]), _decoded(pairs[n_job + 1 :])
-        done.append(Done(job, result, float(seconds), commit))
+        done.append(Done(job, result, float(seconds), commit, processor))
     return Numbers(commits, done)
 
 
@@ -49,7 +59,7 @@ def write_rows(path: Path, experiment: Experiment, done: list[Done]) -> None:
     of_result = dict.fromkeys(key for result in results for key in result)
     lines = []
     for each, result in zip(done, results, strict=True):
-        line = ["row", each.commit, f"{each.seconds:.3g}"]
+        line = ["row", each.commit, f"{each.seconds:.3g}", each.processor]
         line += [_encode(each.job, key) for key in of_job]
         lines.append([*line, "|", *(_encode(result, key) for key in of_result)])
     _write(path, [*_FIXED, *of_job, "|", *of_result], lines)

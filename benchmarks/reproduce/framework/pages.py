@@ -44,10 +44,12 @@ def _text(part: Any) -> str:
 
 
 def _origin(experiment: Experiment, numbers: Numbers) -> str:
-    """One line: of which commit the numbers are."""
+    """One line: of which commit and processor the numbers are."""
     commits = ", ".join(f"`{commit}`" for commit in numbers.commits)
     file = f"[data/{experiment.name}.csv](data/{experiment.name}.csv)"
-    return f"*Computed with the library of commit {commits} ({file}).*"
+    on = " and ".join(filter(None, numbers.processors))
+    where = f" on {on}" if on else ""
+    return f"*Computed with the library of commit {commits}{where} ({file}).*"
 
 
 def _facts(experiment: Experiment, done: list[Done]) -> str:

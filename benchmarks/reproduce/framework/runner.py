@@ -16,6 +16,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from _common import processor_name
+
 from reproduce.framework import pages
 from reproduce.framework.code import ROOT, present_commit
 from reproduce.framework.experiment import Done, Experiment, Job
@@ -82,19 +84,20 @@ def _matches(job: Job, where: list[str] | None) -> bool:
 
 
 def _finish(experiment: Experiment, jobs: list[Job], workers: int | None) -> Iterator[Done]:
-    """Results with defaults; Ctrl-C loses only the jobs under way."""
+    """Results in the order in which jobs end; Ctrl-C loses only the jobs under way."""
     if not jobs:
         return
     cores = set_threads(experiment)
     workers = 1 if experiment.threads is None else workers or cores
-    began, told, commit = time.perf_counter(), 0.0, present_commit()
+    began, told = time.perf_counter(), 0.0
+    origin = present_commit(), processor_name()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
         futures = {pool.submit(timed, experiment.work, job): job for job in jobs}
         try:
             for count, future in enumerate(as_completed(futures), 1):
                 result, seconds = future.result()
-                yield Done(futures[future], result, seconds, commit)
+                yield Done(futures[future], result, seconds, *origin)
                 passed = time.perf_counter() - began
                 if passed - told > 10 or count == len(jobs):
                     told, left = passed, passed / count * (len(jobs) - count)

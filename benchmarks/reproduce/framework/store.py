@@ -36,8 +36,8 @@ class Store:
             except json.JSONDecodeError:  # cut short by a kill
                 continue
             if reuse or entry["code"] == code:
-                done = Done(entry["job"], entry["result"], entry["seconds"], entry["commit"])
-                self.lines[_key(done.job)] = done
+                del entry["code"]
+                self.lines[_key(entry["job"])] = Done(**entry)
 
     def get(self, job: Job) -> Done | None:
         return self.lines.get(_key(job))
