@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Published", "Summary", "distance", "lead", "summary", "verdict", "with_minus"]
+__all__ = [
+    "Published", "Summary", "correction", "distance", "lead", "summary", "verdict", "with_minus",
+]  # fmt: skip
 
 #: the sign of a number, not the hyphen of a word or of a range
 _SIGN = re.compile(r"(?<![\w.])[-−](?=\d)")
@@ -22,6 +24,12 @@ class Summary:
         self.mean = float(scores.mean())
         self.error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
 
+    def corrected(self, n_splits: int, test_share: float = 0.3) -> Summary:
+        """The same mean, with an error that allows for the rows that its splits share."""
+        copy = object.__new__(Summary)
+        copy.mean, copy.error = self.mean, self.error * correction(n_splits, test_share)
+        return copy
+
     def __str__(self) -> str:
         # what would be printed as 0.00 is the rounding of scores that are all the same
         return f"{self:.2f}" if self.error > 5e-3 else f"{self.mean:.2f}"
@@ -32,6 +40,14 @@ class Summary:
             return str(self)
         sign, digits = ("+", spec[1:]) if spec.startswith("+") else ("", spec)
         return f"{self.mean:{sign}z{digits}} ± {self.error:{digits}}"  # z: zero has no minus sign
+
+
+def correction(n_splits: int, test_share: float = 0.3) -> float:
+    """By what the error over splits grows if the rows that they share are allowed for.
+
+    Nadeau and Bengio (2003); ``test_share`` of the rows of a split are tested on.
+    """
+    return (1 + n_splits * test_share / (1 - test_share)) ** 0.5
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:

@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
-from reproduce.framework.statistics import Summary, lead
+from reproduce.framework.statistics import Summary, correction, lead
 
 SETS = ("balance", "ionosphere", "iris", "wine", "housing", "usps")
 
@@ -265,8 +265,7 @@ def draw(done: list[Done], folder: Path) -> None:
 def _factor(scores: _Scores) -> float:
     """By what errors over splits grow if the rows that splits share are allowed for."""
     most = max(len(found) for found in scores.found.values())
-    # Nadeau and Bengio (2003), with 70 % of the rows to learn from and 30 % to test
-    return (1 + most * 0.3 / 0.7) ** 0.5
+    return correction(most)
 
 
 def _protocol(scores: _Scores, done: list[Done]) -> dict[str, Any]:

@@ -78,9 +78,11 @@ def parts(done: list[Done]) -> dict[str, Any]:
     timed = [method for method in METHODS if f"seconds of {method}" in done[0].result]
     seconds = {who: np.mean([d.result[f"seconds of {who}"] for d in done]) for who in timed}
     means = [f"{Summary(scores.mean(method)):.1f}" for method in METHODS]
+    n_splits = len({each.job["split"] for each in done})
     return {
         "ahead": f"{ahead.mean:.1f}",
         "ahead_error": f"{ahead.error:.1f}",
+        "lead": f"{ahead.corrected(n_splits):+.1f}",
         "n_sets": len(scores.names),
         "ahead_by_votes": f"{ahead_votes.mean:.1f}",
         "ahead_by_votes_error": f"{ahead_votes.error:.1f}",
@@ -90,7 +92,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "means": table(METHODS.values(), [means]),
         "beside": _beside(scores),
         "clear": f"{CLEAR:g}",
-        "n_splits": len({each.job["split"] for each in done}),
+        "n_splits": n_splits,
         "seconds": ", ".join(f"{METHODS[who]} {value:.2f} s" for who, value in seconds.items()),
         "fixed": f"{scores.gap('NCA', 'NCA fixed'):+.1f}",
         "periodic": _standing(scores, "NCA periodic"),

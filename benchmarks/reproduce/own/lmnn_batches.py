@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
-from reproduce.framework.statistics import Summary, summary
+from reproduce.framework.statistics import Summary, correction, summary
 from reproduce.oneata.judging import Gap, gap
 
 #: rows that are split three to one into those learnt from and those scored
@@ -99,8 +99,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "few": _told(done, ROWS[0]),
         "many": _told(done, ROWS[1]),
         "n_splits": (n_splits := len({each.job["split"] for each in done})),
-        # Nadeau and Bengio (2003), with three quarters of the rows to learn from
-        "correction": f"{(1 + n_splits / 3) ** 0.5:.1f}",
+        "correction": f"{correction(n_splits, 0.25):.1f}",
     }
 
 

@@ -71,6 +71,11 @@ class _Scores:
         self.tables = [name for name in TABLES if any(name == data for data, _ in keys)]
         self.n_splits = len({split for _, split in keys})
 
+    def lead(self, one: str, other: str) -> Summary:
+        """By how much one is ahead on average over the tables, with a corrected error."""
+        gaps = [self.of(name, one) - self.of(name, other) for name in self.tables]
+        return Summary(np.mean(gaps, axis=0)).corrected(self.n_splits, test_share=0.2)
+
     def of(self, name: str, method: str) -> Any:
         """Accuracies on a table, split by split."""
         if method in _THEIRS:
@@ -109,6 +114,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "finding": _finding(scores, best),
         "accuracies": _accuracies(scores),
         "means": table(_QUOTED.values(), [[f"{scores.mean(each):.1f}" for each in _QUOTED]]),
+        "lead": f"{scores.lead('periodic', best):+.1f}",
         "against": _against(scores),
         "missed": _missed(scores, best),
         "seconds": _seconds(scores),

@@ -13,7 +13,7 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import SMALL, stratified
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import Summary, correction
 from reproduce.own.paired import (
     figure,
     gain,
@@ -104,8 +104,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "cost": table(["", *FITS.values()], _cost(done, [*names["real"], *names["made"]])),
         "seconds": _seconds_words(done),
         "n_splits": (n_splits := len({each.job["split"] for each in done})),
-        # Nadeau and Bengio (2003), with 70 % of the rows to learn from and 30 % to test
-        "correction": f"{(1 + n_splits * 0.3 / 0.7) ** 0.5:.1f}",
+        "correction": f"{correction(n_splits):.1f}",
         "n_real": len(names["real"]),
         "n_made": len(names["made"]),
         "most": f"{MOST:,}",

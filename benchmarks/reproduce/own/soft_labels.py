@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import Summary, correction
 from reproduce.own.paired import gain, over_sets, present, scores, told_over_sets
 
 SETS = ("digits", "landsat", "segment")
@@ -107,8 +107,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "gain": _gain(done),
         "cost": f"{_cost(done):.1f}",
         "n_splits": (n_splits := len({each.job["split"] for each in done})),
-        # Nadeau and Bengio (2003)
-        "correction": f"{(1 + n_splits * TEST / TRAINING) ** 0.5:.1f}",
+        "correction": f"{correction(n_splits, TEST / (TEST + TRAINING)):.1f}",
         "training": TRAINING,
         "test": f"{TEST:,}",
         "annotators": ANNOTATORS,
