@@ -21,7 +21,7 @@ CLASSES_UP_TO = 256
 
 
 def suits(Z: DeviceArray, n_classes: int) -> bool:
-    """Whether there are kernels for so many dimensions and classes."""
+    """Whether there are kernels for this many dimensions and classes."""
     return Z.shape[1] <= DIRECT_UP_TO and n_classes <= CLASSES_UP_TO
 
 
