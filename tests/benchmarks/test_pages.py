@@ -1,5 +1,6 @@
 """Every page in docs/results is what its numbers say; check-results finds a wrong number."""
 
+import re
 import sys
 
 import pytest
@@ -43,6 +44,13 @@ def test_every_page_has_an_experiment_and_numbers(tmp_path):
     (tmp_path / "data").symlink_to(RESULTS / "data")
     index.write_index(experiments().values(), tmp_path)
     assert (tmp_path / "README.md").read_text("utf-8") == before
+
+
+def test_the_readme_has_the_headline_of_the_index():
+    index = (RESULTS / "README.md").read_text("utf-8")
+    (headline,) = re.findall(r"^\*\*(Of .*? are reached):", index, re.M)
+    readme = (FOLDER.parent / "README.md").read_text("utf-8")
+    assert f"[{headline}](docs/results/README.md)" in readme
 
 
 def documents():
