@@ -73,8 +73,10 @@ def test_the_loss_of_tensors_on_a_gpu(rng, dtype):
         assert (gradient.device, gradient.dtype) == (Z.device, Z.dtype)
         losses.append(loss.item())
         gradients.append(gradient.cpu().numpy())
-    assert losses[0] == losses[1]
-    assert_same_bits(gradients[0], gradients[1])
+    tolerance = 1e-5 if dtype == np.float32 else 1e-11
+    assert losses[1] == pytest.approx(losses[0], rel=tolerance)
+    difference = np.linalg.norm(gradients[1] - gradients[0])
+    assert difference <= tolerance * np.linalg.norm(gradients[0])
 
 
 def test_a_network_on_a_gpu_learns_by_the_loss(rng):

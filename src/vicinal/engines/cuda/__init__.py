@@ -13,6 +13,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from vicinal.core.points import lies_elsewhere
+
 #: the device that stands for a GPU in tests on a machine without one
 STAND_IN: str | None = None
 
@@ -75,6 +77,11 @@ def on_device(X: Any, owner: Any) -> Any:
     device = owner.get_params(deep=False).get("device")
     if device in (None, "cpu"):
         return X
+    if lies_elsewhere(X) and not is_table(X):
+        raise ValueError(
+            f"The 'device' parameter of {type(owner).__name__} must be None for rows of the type "
+            f"{type(X).__name__}. Got {device!r} instead."
+        )
     if sp.issparse(X):
         raise ValueError(
             f"The rows of {type(owner).__name__} must be dense for device={device!r}. Got a sparse "

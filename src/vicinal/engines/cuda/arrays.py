@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,17 @@ def index(rows: Any, device: Any) -> torch.Tensor:
     rows = np.asarray(rows)
     rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
     return torch.from_numpy(np.ascontiguousarray(rows)).to(device)
+
+
+def on_its_device(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of an engine, for points ``Z`` that need not lie on the current device."""
+
+    @wraps(method)
+    def there(self: Any, *args: Any) -> Any:
+        with torch.cuda.device_of(self.Z.tensor):
+            return method(self, *args)
+
+    return there
 
 
 @contextmanager

@@ -130,7 +130,8 @@ def sums_by_class(
         from vicinal.engines.cuda import posterior
 
         if posterior.suits(Z, n_classes):
-            return posterior.sums_by_class(Z, data, kernel, n_classes)
+            with torch.cuda.device_of(Z.tensor):
+                return posterior.sums_by_class(Z, data, kernel, n_classes)
     return blocked.sums_by_class(Z, data, kernel, n_classes, places)
 
 

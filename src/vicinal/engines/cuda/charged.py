@@ -11,7 +11,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, Means, columns_of
 from vicinal.engines.cuda import charged_kernels
-from vicinal.engines.cuda.arrays import DeviceArray, sent
+from vicinal.engines.cuda.arrays import DeviceArray, on_its_device, sent
 from vicinal.engines.cuda.class_sums import (
     _FUSED,
     _MARGIN,
@@ -40,7 +40,8 @@ class TritonMeans(TritonSums):
             side.per_place(sent(charges[side.rows].T, self.Z, self.Z.dtype), 0.0) for side in sides
         ]
 
-    def sums(self) -> Means:  # type: ignore[override]
+    @on_its_device
+    def sums(self) -> Means:
         """The sum of the weights, and the means of the charges, of each query."""
         layout, (rows, columns) = self.layout, (self.layout.queries, self.layout.references)
         first, last, splits = self._ranges(rows, columns)

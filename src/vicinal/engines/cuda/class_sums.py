@@ -13,7 +13,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cuda import kernels
-from vicinal.engines.cuda.arrays import DeviceArray, sent
+from vicinal.engines.cuda.arrays import DeviceArray, on_its_device, sent
 from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of
 from vicinal.engines.odds import OddsLoss, odds_loss
 
@@ -122,6 +122,7 @@ class TritonSums:
         n = self.layout.queries.N + (0 if self.layout.same else self.layout.references.N)
         return n * (self.Q.element_size() * (3 * self.Z.shape[1] + 12) + 160)
 
+    @on_its_device
     def _curve(self, tensor: torch.Tensor) -> torch.Tensor:
         """The order of the rows along Morton's curve, within their classes."""
         side = self.layout.references
@@ -186,6 +187,7 @@ class TritonSums:
         )  # fmt: skip
         return M, S, splits
 
+    @on_its_device
     def on_device(self) -> tuple[torch.Tensor, torch.Tensor]:
         """log2 and shifts (2, N) of the queries, in float64, in the order of the layout."""
         if self._found is None:
@@ -239,6 +241,7 @@ class TritonSums:
         of_queries = Factors(scaled.to(dtype), m.to(dtype), raw.to(dtype), far_tiles, level)
         return self._gradient(of_queries, common.to(dtype).reshape(1))
 
+    @on_its_device
     def _gradient(self, of_queries: Factors, shift: torch.Tensor) -> DeviceArray:
         """The gradient by the points, as queries and as references."""
         layout = self.layout
