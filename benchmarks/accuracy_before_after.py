@@ -32,7 +32,7 @@ LARGE = {"landsat": 6435, "usps9298": 9298, "covtype15120": 15_120, "magic": 12_
          "mnist": 10_000, "5,000 × 50, useless columns": 5000,
          "15,000 × 50, useless columns": 15_000, "7,000 × 20, wrong labels": 7000,
          "7,000 × 40, clean": 7000}  # fmt: skip
-LARGE_SPLITS = 3
+LARGE_SPLITS = 2
 #: the columns of the table of defaults: what each is in the state before, and in the state after
 DEFAULTS = {
     "before": {"before": {}},

@@ -30,7 +30,15 @@ from vicinal.engines import cuda
 from vicinal.fit.context import Budget, FitContext
 from vicinal.fit.cost import Cost, Size, converted_bytes
 from vicinal.fit.method import BY_ROWS, Config, Data, Method, without_search
-from vicinal.fit.plan import Plan, check_gpu, make_plan, make_problem, size_of
+from vicinal.fit.plan import (
+    NOISY_RATE,
+    Plan,
+    check_gpu,
+    make_plan,
+    make_problem,
+    noisy_plan,
+    size_of,
+)
 from vicinal.fit.report import CallbackSupportMixin, IterationReport, IterationReporter, Reports
 from vicinal.fit.resume import (
     STOPPED,
@@ -258,16 +266,17 @@ class MetricLearner(CallbackSupportMixin, BaseEstimator):
         self, choice: Choice, problem: Problem, context: FitContext, size: Size
     ) -> tuple[Problem, FitContext]:
         """The problem and its plan with "auto" replaced by what was chosen."""
-        if choice.noisy:
-            context = replace(
-                context, plan=make_plan(context.method, context.config, size, noisy=True)
-            )
-        config, how = context.config, [context.plan.reason]
+        config, method = context.config, context.method
+        plan = noisy_plan(context.plan, method, config, size) if choice.noisy else context.plan
+        if plan is not context.plan:
+            method = replace(method, relative_rate=NOISY_RATE)
+            context = replace(context, plan=plan, method=method)
+        how = [plan.reason]
         if config.alpha == BY_ROWS:
             how.append(f"alpha={float(problem.alpha):g} by the number of rows")
         if choice.how:
             how.append(choice.how)
-        self.plan_ = context.plan._replace(reason="; ".join(how))
+        self.plan_ = plan._replace(reason="; ".join(how))
         if config.searches and not context.record.search_cut:
             key = search_key(self.get_params(deep=False), problem)
             self._choice = choice._replace(key=key)

@@ -128,7 +128,7 @@ class NCA(LearntMetricMixin, LabelledLearner):
         After a subset or batches the scale of the map is searched for again on all rows, which are
         denser.  "auto" is "full" where that takes up to about 20 s on two cores, and batches of
         3,000 random rows otherwise; "stochastic" if these would hold fewer than two rows a class.
-        Noisy tables get batches from 3,000 rows on, see ``alpha``.
+        Noisy tables get batches from 3,000 rows on, where others get all rows: see ``alpha``.
         For a nonlinear map, "auto" is batches of a quarter of the rows, from 64 to 1,024.
     neighborhood : {"auto", "all", "nearest", "random", "tree"} or part, default="auto"
         Which pairs of rows count; objects from :mod:`vicinal.neighborhoods` take parameters.
@@ -191,7 +191,8 @@ class NCA(LearntMetricMixin, LabelledLearner):
     max_iter : int or "auto", default="auto"
         Maximum number of iterations; a `ConvergenceWarning` says if they were too few.  With
         batches an iteration is one step; then, as with random lists of pairs, all of them are made
-        unless early stopping ends the fit.  "auto" is 200, or 300 with batches.
+        unless early stopping ends the fit.  "auto" is 200, 300 with batches, or 150 with those of
+        a noisy table.
     tol : float or None, default=1e-5
         Stop when no entry of the gradient exceeds ``tol``, or when the loss falls by less than
         ``tol`` times the larger of 1 and the loss.  None: no tolerance; all iterations are made, as

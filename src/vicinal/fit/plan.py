@@ -35,9 +35,11 @@ from vicinal.targets.labels import class_codes
 _EVALUATIONS = 60  # evaluations of the exact objective in a typical fit
 _EXACT_SECONDS = 20.0  # on two reference cores: a longer fit uses batches
 _BATCH = 3000  # rows, unless the method says otherwise
-#: rows from which noisy tables are learnt on batches, and the rows of these: such tables gain from
-#: them, others lose (benchmarks/results/defaults_batches.md)
-_NOISY_FROM, _NOISY_BATCH = 3000, 1000
+#: rows from which noisy tables are learnt on batches, the rows of these, and the steps: such tables
+#: gain from batches, others lose (benchmarks/results/defaults_accuracy.md)
+_NOISY_FROM, _NOISY_BATCH, _NOISY_STEPS = 3000, 1000, 150
+#: the rate of Adam there, with which 150 steps are as accurate as 300 at the usual rate
+NOISY_RATE = 0.15
 _QUERY_PAIRS, _QUERIES = 25_000_000, (50, 500)  # pairs of a step for many classes; its queries
 _ITERATIONS = 200  # of a run on all rows
 _STEPS = 300  # of a run on batches
@@ -108,14 +110,11 @@ class Plan(NamedTuple):
         )
 
 
-def make_plan(method: Method, config: Config, size: Size, noisy: bool = False) -> Plan:
-    """Resolve "auto" for data of this size, and check that the parts are compatible.
-
-    ``noisy`` says that a search has found the table to need more penalty than most.
-    """
+def make_plan(method: Method, config: Config, size: Size) -> Plan:
+    """Resolve "auto" for data of this size, and check that the parts are compatible."""
     solver = None if is_auto(config.solver) else solvers.resolve(config.solver, method.name)
     if is_auto(config.sampling):
-        sampling, reason = _sampling(method, config, solver, size, noisy)
+        sampling, reason = _sampling(method, config, solver, size)
     else:
         sampling, reason = samplers.resolve(config.sampling, method.name), "'sampling' asks for it"
     if solver is None and sampling.fixed:
@@ -136,16 +135,30 @@ def make_plan(method: Method, config: Config, size: Size, noisy: bool = False) -
     return plan._replace(cost=fit_cost(plan, size))
 
 
+def noisy_plan(plan: Plan, method: Method, config: Config, size: Size) -> Plan:
+    """The plan of a table that needs more penalty than most: batches in place of many rows."""
+    chosen = is_auto(config.sampling) and is_auto(config.solver) and plan.exact
+    suits = method.neighborhood is None and 2 * size.n_classes <= _NOISY_BATCH
+    if not chosen or not suits or size.n < _NOISY_FROM:
+        return plan
+    plan = plan._replace(
+        solver=None,
+        sampling=samplers.MiniBatches(_NOISY_BATCH, clusters="random"),
+        max_iter=_NOISY_STEPS if is_auto(config.max_iter) else plan.max_iter,
+        reason="noisy tables learn better from small batches",
+    )
+    return plan._replace(cost=fit_cost(plan, size))
+
+
 def _sampling(
-    method: Method, config: Config, solver: Solver | None, size: Size, noisy: bool
+    method: Method, config: Config, solver: Solver | None, size: Size
 ) -> tuple[Sampler, str]:
-    """All rows if that is fast enough, otherwise batches, and for many rows of noisy tables."""
+    """All rows if that is fast enough, otherwise batches."""
     if solver is not None and solver.needs_fixed_batch:
         return samplers.Full(), f"{type(solver).__name__} needs the same rows at every step"
     if method.neighborhood is not None:
         return samplers.Full(), "the choice of pairs makes all rows cheap"
-    noisy = noisy and size.n >= _NOISY_FROM
-    batch = _NOISY_BATCH if noisy else method.batch_size or _BATCH
+    batch = method.batch_size or _BATCH
     whole = _EVALUATIONS * evaluation_seconds(size, size.n)
     if config.time_budget is not None:
         # Half of it: the estimate is rough, and the start takes time too.
@@ -154,13 +167,12 @@ def _sampling(
         whole = _EVALUATIONS * evaluation_seconds(size, size.n, threads=2)
         limit, what = _EXACT_SECONDS, f"{_EXACT_SECONDS:g} s on two cores"
     # a method whose own solver takes batches learns better from them
-    in_time = whole <= limit and method.solver.needs_fixed_batch and not noisy
+    in_time = whole <= limit and method.solver.needs_fixed_batch
     if in_time or size.n <= batch:
         return samplers.Full(), f"all {size.n} rows take some {in_short(whole)} s, within {what}"
     why = f"all {size.n} rows would take some {in_short(whole)} s, more than {what}"
     if whole <= limit:
-        what = "noisy tables" if noisy else "nonlinear maps"
-        why = f"{what} learn better from small batches"
+        why = "nonlinear maps learn better from small batches"
     # queries have all rows to pick from
     queries = samplers.StochasticQueries(int(np.clip(_QUERY_PAIRS // size.n, *_QUERIES)))
     together = min(batch * (1 + size.pair.company), size.n)

@@ -26,7 +26,7 @@ from vicinal.engines.choose import is_small
 from vicinal.fit.context import FitContext
 from vicinal.fit.cost import Size, evaluation_seconds
 from vicinal.fit.method import Method, alpha_unit, default_alpha, is_collapsed, scaled_alpha
-from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small, hold_out
+from vicinal.fit.plan import TooFewRows, annealing_of, classes_too_small, hold_out, is_large
 from vicinal.fit.resume import STOPPED, parameter_key
 from vicinal.fit.run import first_theta, run
 from vicinal.fit.score import log_probabilities_of, scores_of
@@ -230,7 +230,8 @@ def _half(problem: Problem, method: Method, rng: np.random.RandomState) -> Probl
     train, held_out = hold_out(strata[rows], _HELD_OUT, rng, "alpha='auto'")
     # as heavy against the sum of the losses as for all rows
     alpha = scaled_alpha(method, problem.X, len(rows)) * len(rows) / len(train)
-    return problem.replace(train=rows[train], held_out=rows[held_out], alpha=alpha)
+    half = problem.replace(train=rows[train], held_out=rows[held_out], alpha=alpha)
+    return half.replace(dtype=np.float32) if is_large(len(rows)) else half
 
 
 def _make_search(

@@ -42,8 +42,7 @@ def norm(x: Array) -> float:
 def dot(a: Array, b: Array) -> float:
     """Return the inner product; it overflows to infinity without a warning."""
     # einsum, not BLAS, whose sum depends on the number of threads for long vectors.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.einsum("i,i->", a, b))
+    return float(np.einsum("i,i->", a, b))
 
 
 class Trial(NamedTuple):
