@@ -202,14 +202,18 @@ def report_defaults(states: dict[str, str], scores: Path) -> str:
                     continue
                 if new["question"] is None:
                     new["question"] = new["after"]
-                steps = [old, *new.values()]
+                n = min(len(old), len(new["after"]))  # all, unless a run was stopped
+                if n < 2:
+                    continue
+                steps = [part[:n] for part in (old, *new.values())]
+                old, new["after"] = steps[0], steps[-1]
                 change = new["after"][:, 0] - old[:, 0]
                 changes.append(change.mean())
                 errors.append(_error(change))
                 means.append([part[:, 0].mean() for part in steps])
                 cells = " | ".join(f"{mean:.1f}" for mean in means[-1])
                 lines.append(
-                    f"| {data}{', d = 2' if d else ''} | {cells} | {changes[-1]:+.1f} ± "
+                    f"| {data}{', d = 2' if d else ''}, {n} splits | {cells} | {changes[-1]:+.1f} ± "
                     f"{errors[-1]:.1f} | {old[:, 1].mean():.2f} | {new['after'][:, 1].mean():.2f} |"
                 )
             if changes:

@@ -142,16 +142,16 @@ class NCA(LearntMetricMixin, LabelledLearner):
         "scaled" is 0.4 D / n, at most 0.1: stronger for many features, weaker for many rows.
         "auto" is "scaled" for most tables, and four times that for noisy ones, with useless columns
         or wrong labels.  It learns from half of at most 2,000 rows, twice and coarsely, and takes
-        the stronger penalty if the classes of the other half are more probable under it, by more
-        than a standard error; ``plan_`` says what it chose.  From 3,000 rows on, a noisy table is
-        learnt on batches of 1,000.  With a ``cv``, with label distributions or matches, and with
-        another kernel or objective than the default, "auto" is a search: it tries five penalties
-        from 0.1 down to 0.001 by cross-validation (with the kernel "laplace" seven, down to
-        0.0001), stops when two in a row are clearly worse, and takes the strongest within half a
-        standard error of the best.  The rank is chosen first, if that is "auto" too.  A stream and
-        classes of fewer than three rows get 0.003, and a nonlinear map gets one over the number of
-        rows, between 0.0001 and 0.01.  Penalties that are not numbers are multiplied by the mean
-        variance of the features unless ``scaling`` is "standard".
+        the stronger penalty if the classes of the other half are more probable under it, or right
+        more often, by more than a standard error; ``plan_`` says what it chose.  From 3,000 rows
+        on, a noisy table is learnt on batches of 1,000.  With a ``cv``, with label distributions or
+        matches, and with another kernel or objective than the default, "auto" is a search: it tries
+        five penalties from 0.1 down to 0.001 by cross-validation (with the kernel "laplace" seven,
+        down to 0.0001), stops when two in a row are clearly worse, and takes the strongest within
+        half a standard error of the best.  The rank is chosen first, if that is "auto" too.  A
+        stream and classes of fewer than three rows get 0.003, and a nonlinear map gets one over the
+        number of rows, between 0.0001 and 0.01.  Penalties that are not numbers are multiplied by
+        the mean variance of the features unless ``scaling`` is "standard".
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns before learning, folded into ``components_``: each by its standard
         deviation, or all by one number.  Constant columns get weight zero.  If up to 5 % of the

@@ -41,7 +41,7 @@ def scores_of(
 
 def log_probabilities_of(
     method: Method, problem: Problem, theta: Array, queries: Array, references: Array
-) -> tuple[Array, Array]:
+) -> Array:
     """The log-probability of each query's class by the references, and whether it is the largest.
 
     No row counts as less probable than one in a hundred, so that a few cannot decide.
@@ -49,9 +49,9 @@ def log_probabilities_of(
     Z, target = problem.embed(theta), problem.target
     model: Any = method.make_model(Z[references], target.take(references), problem.objective)
     asked: Any = target.take(queries)
-    found, codes = model.log_probabilities(Z[queries], "posterior"), asked.codes
-    right = found[np.arange(len(queries)), codes]
-    return np.maximum(right, _LEAST_LOG), (found.argmax(axis=1) == codes).astype(np.float64)
+    found = model.log_probabilities(Z[queries], "posterior")
+    right = found[np.arange(len(queries)), asked.codes]
+    return np.stack([np.maximum(right, _LEAST_LOG), found.argmax(axis=1) == asked.codes])
 
 
 def warn_overfit(method: Method, scores: Scores, parameters: dict[str, Any]) -> None:

@@ -270,7 +270,8 @@ def _make_search(
         split = (method, fold, result.theta, fold.held_out, fold.rows)
         rows = None
         if asks:
-            rows, found = log_probabilities_of(*split)
+            rows = log_probabilities_of(*split)
+            found = rows[1]
         else:
             found = scores_of(*split, config.rule)
         weight = fold.target.sample_weight

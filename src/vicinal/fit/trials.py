@@ -27,7 +27,7 @@ class Stopped(Exception):
 class FoldScore(NamedTuple):
     """The held-out score of a candidate in one fold, and whether its map has collapsed.
 
-    ``rows`` has the scores of the single rows by which a question is answered.
+    ``rows`` has two scores of each single row, by which a question is answered.
     """
 
     score: float
@@ -39,7 +39,7 @@ class Trial(NamedTuple):
     """One candidate, and its held-out score in each fold.
 
     ``useless`` means that the penalty has collapsed a map to one point, or that the most common
-    class would have been right as often.  ``rows`` are the scores of the single rows of a question.
+    class would have been right as often.  ``rows`` are the two scores of each row of a question.
     """
 
     parameters: dict[str, Any]
@@ -54,10 +54,9 @@ class Trial(NamedTuple):
     def behind(self, other: Trial) -> tuple[float, float]:
         """By how much another candidate is ahead, and the standard error of this difference.
 
-        The difference is paired, by row or by fold, so variation between them cancels.
+        The difference is paired by fold, so variation between the folds cancels.
         """
-        own, others = (t.scores if t.rows is None else t.rows for t in (self, other))
-        gap = others - own
+        gap = other.scores - self.scores
         error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
         return float(np.mean(gap)), float(error)
 
@@ -90,11 +89,16 @@ class Candidate(NamedTuple):
 
 
 def _stronger_if_better(trials: list[Trial]) -> Trial:
-    """The last, strongest candidate, if it is clearly better than the one before it."""
-    if len(trials) < 2 or trials[-1].useless:
-        return trials[0]
-    gap, error = trials[0].behind(trials[-1])
-    return trials[-1] if gap > _ERRORS * error else trials[0]
+    """The last, strongest candidate, if one of its scores is clearly better than the first's.
+
+    Useless columns show in the probabilities of the rows, wrong labels in their accuracy.
+    """
+    first, last = trials[0], trials[-1]
+    if first is last or last.useless or first.rows is None or last.rows is None:
+        return first
+    gap = last.rows - first.rows
+    error = gap.std(axis=1, ddof=1) / np.sqrt(gap.shape[1])
+    return last if np.any(gap.mean(axis=1) > _ERRORS * error) else first
 
 
 def _ranks_fail(trials: list[Trial]) -> bool:
