@@ -213,8 +213,9 @@ def report_defaults(states: dict[str, str], scores: Path) -> str:
                 means.append([part[:, 0].mean() for part in steps])
                 cells = " | ".join(f"{mean:.1f}" for mean in means[-1])
                 lines.append(
-                    f"| {data}{', d = 2' if d else ''}, {n} splits | {cells} | {changes[-1]:+.1f} ± "
-                    f"{errors[-1]:.1f} | {old[:, 1].mean():.2f} | {new['after'][:, 1].mean():.2f} |"
+                    f"| {data}{', d = 2' if d else ''}, {n} splits | {cells} | {changes[-1]:+.1f} "
+                    f"± {errors[-1]:.1f} | {old[:, 1].mean():.2f} "
+                    f"| {new['after'][:, 1].mean():.2f} |"
                 )
             if changes:
                 cells = " | ".join(f"{mean:.2f}" for mean in np.mean(means, axis=0))
