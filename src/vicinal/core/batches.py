@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-_AHEAD = 2  # batches after the present one that the source may prepare
+_AHEAD = 8  # batches after the present one that the source may prepare
 
 
 class BatchStream:

@@ -24,6 +24,7 @@ from vicinal.dask._cluster import Cluster
 from vicinal.dask._points import BlockPoints, Blocks
 from vicinal.starts import spectral
 
+_TOGETHER = 4  # batches whose rows are fetched at once
 _COLUMNS = 8  # columns that are gathered at a time
 
 
@@ -162,7 +163,7 @@ class BlockRows:
         self.cluster = table.blocks.cluster
         self.shift, self.scale, self.limits = scaling.shift, scaling.scale, scaling.limits
         self.scaling, self.total_variance = scaling.scaling, scaling.total_variance
-        self._fetched: dict[bytes, Future] = {}
+        self._fetched: dict[bytes, tuple[Future, slice]] = {}
 
     def __len__(self) -> int:
         return len(self.table)
@@ -173,17 +174,30 @@ class BlockRows:
             return self
         rows = np.arange(len(self))[rows]
         fetched = self._fetched.pop(rows.tobytes(), None)
-        X = self.table.gather(rows) if fetched is None else fetched.result()
+        # a copy: BLAS may add in another order where an array begins elsewhere
+        X = self.table.gather(rows) if fetched is None else fetched[0].result()[fetched[1]].copy()
         return Features.scaled_as(self.features, X)
 
     def expect(self, batches: list[Array]) -> None:
-        """Fetch the rows of the next batches while the present one is computed."""
+        """Fetch the rows of the next batches while the present one is computed.
+
+        Several batches at a time, since a task and a message cost more than the rows of a batch.
+        """
         ahead = {rows.tobytes(): rows for rows in (np.arange(len(self))[b] for b in batches)}
         for key in self._fetched.keys() - ahead:  # a run has ended: nobody will ask for these
-            self._fetched.pop(key).cancel()
-        for key, rows in ahead.items():
-            if key not in self._fetched:
-                self._fetched[key] = self.cluster.fetcher.submit(self.table.gather, rows)
+            del self._fetched[key]
+        missing = [key for key in ahead if key not in self._fetched]
+        if missing and missing[0] == next(iter(ahead)):  # the present one
+            self._fetch([missing.pop(0)], ahead)
+        if missing and (len(missing) >= _TOGETHER or len(ahead) <= _TOGETHER):
+            self._fetch(missing, ahead)
+
+    def _fetch(self, keys: list[bytes], ahead: dict[bytes, Array]) -> None:
+        rows = [ahead[key] for key in keys]
+        future = self.cluster.fetcher.submit(self.table.gather, np.concatenate(rows))
+        ends = np.cumsum([0, *map(len, rows)])
+        for key, first, last in zip(keys, ends[:-1], ends[1:], strict=True):
+            self._fetched[key] = future, slice(int(first), int(last))
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """The blocks, one by one on the host: dense, float64, centred and scaled."""
