@@ -267,7 +267,7 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
     size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
-    size = size._replace(gpu=cuda.engine_of(data.X))
+    size = size._replace(gpu=cuda.engine_of(data.X, widest))
     stated = method.mapping.cost
     return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 

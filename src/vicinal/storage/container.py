@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as arrays_of
-from safetensors.numpy import save as file_of
 
 from vicinal._atomic import replace_file
 from vicinal.core.types import Array
@@ -57,6 +54,8 @@ def write(path: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> Non
 
 def content_of(header: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """The bytes of a file."""
+    from safetensors.numpy import save as file_of  # here: most fits write no file
+
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     content = file_of({**plain, _CHECKSUM: _checksum(text, plain)}, {FORMAT: text})
@@ -81,6 +80,9 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     FileError
         If the file cannot be read; the message names it and says what is wrong.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as arrays_of
+
     path = Path(path)
     try:
         content, head = _content(path)

@@ -15,6 +15,10 @@ import scipy.sparse as sp
 
 from vicinal.core.points import lies_elsewhere
 
+#: programs that fill a device: 48 for each of 132 multiprocessors.  In how many parts columns are
+#: summed follows from it and the number of rows alone, so that the order of sums is the same on
+#: every device
+PROGRAMS = 132 * 48
 #: the device that stands for a GPU in tests on a machine without one
 STAND_IN: str | None = None
 
@@ -58,13 +62,20 @@ def _table() -> type:
     return DeviceArray
 
 
-def engine_of(X: Any) -> str:
-    """Where the rows of a table lie on a GPU and what computes there; "" elsewhere."""
+def engine_of(X: Any, d: int) -> str:
+    """Where the rows of a table lie on a GPU, what computes there, and its memory; "" elsewhere."""
     if not is_table(X):
         return ""
     from vicinal.engines.cuda.backend import engine_name
 
-    return f"on {X.tensor.device} by {engine_name(X.tensor.device)}"
+    where, mebibytes = X.tensor.device, fit_bytes(X.shape[0], X.shape[1], X.itemsize, d) / 2**20
+    return f"on {where} by {engine_name(where)}, with about {mebibytes:.1f} MiB there"
+
+
+def fit_bytes(n: int, n_features: int, itemsize: int, d: int) -> int:
+    """Bytes of a fit on a GPU: the table twice, and what an evaluation in float64 takes."""
+    parts = 1 + round(PROGRAMS * 128 / n)
+    return n * (2 * n_features * itemsize + 8 * (d + 4) * parts + 160)
 
 
 def labels_of(y: Any) -> Any:

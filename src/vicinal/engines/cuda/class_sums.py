@@ -12,16 +12,13 @@ import torch
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums, columns_of
-from vicinal.engines.cuda import kernels
+from vicinal.engines.cuda import PROGRAMS, kernels
 from vicinal.engines.cuda.arrays import DeviceArray, on_its_device, sent
 from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of
 from vicinal.engines.odds import OddsLoss, odds_loss
 
 #: most dimensions of kernels by differences, whose coordinates stay in registers
 DIRECT_UP_TO = 8
-#: programs that fill a device: 48 for each of 132 multiprocessors.  Splits follow from it and the
-#: number of rows alone, so that sums are added in the same order on every device
-_PROGRAMS = 132 * 48
 _REACH = 80.0  # shifts may be that far above the common one
 _MARGIN = 40.0  # of the common shift above the least
 #: rows from which tiles that are too far apart to matter may be left out
@@ -54,7 +51,7 @@ class Factors(NamedTuple):
 
 def n_splits(blocks: int, tiles: int) -> int:
     """How many parts of the columns are summed apart."""
-    return max(1, min(tiles // 4, round(_PROGRAMS / blocks)))
+    return max(1, min(tiles // 4, round(PROGRAMS / blocks)))
 
 
 class TritonSums:

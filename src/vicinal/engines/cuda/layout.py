@@ -113,7 +113,9 @@ class Layout:
         q, r = np.asarray(data.query_rows), np.asarray(data.reference_rows)
         pad = block_size(data.codes[r])
         self.block = pad
-        self.references = Side(r, data, pad)
+        where: DeviceArray = data.Z
+        given = (data.codes, data.mass, r)  # the same for all batches of queries
+        self.references = where.remembered("references", given, lambda: Side(r, data, pad))
         self.same = len(q) == len(r) and np.array_equal(np.sort(q), np.sort(r))
         self.queries = self.references if self.same else Side(q, data, pad)
         self.self_query = self._own_places(self.queries, self.references, data)

@@ -11,9 +11,9 @@ import torch
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
-from vicinal.engines.cuda import kernels
+from vicinal.engines.cuda import PROGRAMS, kernels
 from vicinal.engines.cuda.arrays import DeviceArray, sent
-from vicinal.engines.cuda.class_sums import _FUSED, _PROGRAMS, DIRECT_UP_TO
+from vicinal.engines.cuda.class_sums import _FUSED, DIRECT_UP_TO
 from vicinal.engines.cuda.layout import TILE, Side
 
 #: classes up to which each has splits of its own
@@ -67,7 +67,7 @@ def _splits(side: Side, blocks: int, n_classes: int) -> tuple[list[int], Array, 
     ends, found = [0], np.unique(side.tile_class).tolist()
     for c in found:
         tiles = np.flatnonzero(side.tile_class == c)
-        parts = max(1, min(len(tiles) // 4, round(_PROGRAMS / (blocks * n_classes))))
+        parts = max(1, min(len(tiles) // 4, round(PROGRAMS / (blocks * n_classes))))
         for part in np.array_split(tiles, parts):
             first.append(int(part[0]))
             last.append(int(part[-1]) + 1)
