@@ -70,15 +70,31 @@ def test_numbers_are_predicted_as_numbers_unless_said_otherwise():
     assert set(model.predict(X)) <= {"0.5", "1.5", "2.5", "3.5"}
     assert 0 < model.score(X, y) <= 1
     whole = np.arange(40) // 2
-    assert make_learner(X, whole, task="numbers")[-1].__class__.__name__ == "NCARegressor"
+    assert type(make_learner(X, whole, task="numbers")[-1]).__name__ == "MetricVoteRegressor"
     with pytest.raises(ValueError, match=r"Method 'nca' does not learn numbers. Use meth"):
         make_learner(X, y, "nca", task="numbers")
     with pytest.raises(ValueError, match="'task' parameter"):
         make_learner(X, y, task="ranks")
     with pytest.raises(ValueError, match=r"fractions.*Use vicinal.MLKR"):
         make_learner(X, y, "nca").fit(X, y)
-    model = make_learner(X).fit(X, np.tile(np.arange(1, 41), 1) // 1 % 25)
+    model = make_learner(X, max_iter=3).fit(X, np.tile(np.arange(1, 41), 1) // 1 % 25)
     assert "y holds 25 different numbers, taken as classes." in model.notes_
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "MetricVote"),
+        ({"n_folds": 3}, "MetricVote"),
+        ({"n_components": 2}, "NCA"),
+        ({"alpha": 0.01}, "NCA"),
+        ({"task": "numbers"}, "MetricVoteRegressor"),
+        ({"task": "numbers", "n_components": 1}, "NCARegressor"),
+    ],
+)
+def test_a_vote_is_the_usual_method(options, name):
+    """Unless something is asked for that only a single metric has."""
+    assert type(make_learner(X, **options)[-1]).__name__ == name
 
 
 def test_rare_and_common_classes_are_noted_once():

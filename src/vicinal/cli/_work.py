@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from vicinal.cli._console import Console, Failure
 from vicinal.cli._learning import Outcome, learn
-from vicinal.learner import METHODS, USUAL
+from vicinal.learner import METHODS, usual_method
 from vicinal.learner.errors import ColumnError, TableNote, near
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ def no_label(table: Table) -> click.UsageError:
     )
 
 
+#: options that need a method with the parameter of this name
+_NEEDS = {"dim": "n_components", "early_stopping": "early_stopping",
+          "checkpoint": "warm_start", "resume": "warm_start"}  # fmt: skip
+
+
+def parameters_asked(options: dict[str, Any]) -> list[str]:
+    """The parameters that the options set, by which the usual method is chosen."""
+    needed = [name for option, name in _NEEDS.items() if options.get(option)]
+    return [*needed, *dict(options["settings"])]
+
+
 def method_of(table: Table, options: dict[str, Any]) -> str:
     """The method that was asked for, or the usual one for what the label holds."""
     from vicinal.learner.targets import target_kind
@@ -62,7 +73,7 @@ def method_of(table: Table, options: dict[str, Any]) -> str:
     task = options["task"] or target_kind(table.y)
     if task == "numbers" and options["task"] is None:
         note_numbers(table)
-    return USUAL[task]
+    return usual_method(task, parameters_asked(options))
 
 
 def note_numbers(table: Table) -> None:

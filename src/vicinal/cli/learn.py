@@ -14,7 +14,7 @@ from vicinal.cli._console import INTERRUPTED, NOT_CONVERGED, OK, Console
 from vicinal.cli._files import File
 from vicinal.cli._learning import thread_limit
 from vicinal.cli._options import Choice, Duration, Setting, Whole, add_options, option
-from vicinal.learner import METHODS, USUAL
+from vicinal.learner import METHODS, usual_method
 from vicinal.learner.errors import near
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ vicinal evaluate data.csv --label species --json > scores.json
 @_options.COLUMNS
 @add_options(
     option("Method", "--method methods", Choice("method", METHODS),
-           "A method to compare with the usual ones. May be repeated. Default: nca, or "
-           "nca-regressor if the label is a number; `vicinal fit --help` lists all.",
+           "A method to compare with the usual ones. May be repeated. Default: that of "
+           "`vicinal fit`, which lists all in its --help.",
            multiple=True),
     option("Method", "--dim", Whole(1), "Dimensions that every method maps to. Default: that of "
            "each method."),
@@ -176,7 +176,8 @@ def _methods(
 
     kind = "numbers" if numbers else "classes"
     chosen: list[Any] = usual_rivals(kind, 0 if numbers else table.n_different)
-    asked = dict.fromkeys(options["methods"]) or [USUAL["numbers" if numbers else "classes"]]
+    usual = usual_method(kind, _work.parameters_asked(options))
+    asked = dict.fromkeys(options["methods"]) or [usual]
     parameters = {name: METHODS[name].parameters() for name in asked if name in METHODS}
     settings = _work.settings_of(options)
     known = {each for names in parameters.values() for each in names}

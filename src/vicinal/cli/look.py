@@ -101,7 +101,8 @@ def _subject(console: Console, data: str, options: dict[str, Any]) -> _Subject:
         X_test, y_test = test.X, test.y
     if model is not None:
         return _Subject(model, X, y, X_test, y_test, table.label)
-    options["method"] = _work.method_of(table, options)
+    drawn = {**options, "dim": options["dim"] or 2}  # so that the usual method is a single map
+    options["method"] = _work.method_of(table, drawn)
     has_rank = "n_components" in METHODS[options["method"]].parameters()
     if not options["dim"] and has_rank and "n_components" not in dict(options["settings"]):
         options = {**options, "dim": 2}  # which can be drawn

@@ -6,7 +6,7 @@ once.
 """
 
 from vicinal._public import listing as _listing
-from vicinal.learner.methods import METHODS, USUAL, MethodInfo
+from vicinal.learner.methods import METHODS, MethodInfo, usual_method
 
-__all__ = ["METHODS", "USUAL", "MethodInfo"]
+__all__ = ["METHODS", "MethodInfo", "usual_method"]
 __dir__ = _listing(__name__)

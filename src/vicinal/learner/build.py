@@ -14,7 +14,7 @@ from vicinal.estimators.from_labels import FromLabels
 from vicinal.learner.columns import is_frame, n_rows, read_columns
 from vicinal.learner.errors import ColumnError
 from vicinal.learner.kinds import Uses, Wishes
-from vicinal.learner.methods import USUAL, find_method
+from vicinal.learner.methods import find_method, usual_method
 from vicinal.learner.pipeline import Learner, tell
 from vicinal.learner.preparation import Settings, numbered, preparation, with_numbered_names
 from vicinal.learner.sorting import sort_columns
@@ -60,9 +60,10 @@ def make_learner(
         alone.
     method : str or estimator, default=None
         A name of ``vicinal.learner.METHODS``, or an estimator with its parameters.  Methods that
-        learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).  None: "nca", or
-        "nca-regressor" if y holds numbers, on average the more accurate one of the two that learn
-        them.
+        learn from pairs draw them from the labels (:class:`vicinal.FromLabels`).  None: "vote", or
+        "vote-regressor" if y holds numbers, on average the most accurate ones; with
+        ``n_components``, or a parameter that a vote does not have, the single metric "nca" or
+        "nca-regressor".
     task : {"classes", "numbers"}, default=None
         What y holds.  None: what the method learns; without a method, numbers if some have
         fractions or more than 20 are different, else classes.
@@ -159,7 +160,8 @@ def make_learner(
         check_target(y, n_rows(X))
         if strict:
             refuse_missing_labels(y)
-    task, method, notes = _task(y, task, method)
+    asked = [*params, *([] if n_components is None else ["n_components"])]
+    task, method, notes = _task(y, task, method, asked)
     learn = _learner(method, n_components, random_state, verbose, dict(params))
     # Bins that are the same in all rows belong to the histograms.
     uses = _sorted(X, wishes, strict, is_frame(X) and not isinstance(learn, Chi2LMNN))
@@ -189,7 +191,9 @@ def _about_names(X: Any) -> list[str]:
     return [f"Another column {name!r} is called {new!r}." for name, new in both if name != new]
 
 
-def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[str]]:
+def _task(
+    y: Any, task: str | None, method: Any, asked: list[str]
+) -> tuple[str | None, Any, list[str]]:
     """What is learnt, if something says so, by which method, and what is to be told of it."""
     if task not in (None, "classes", "numbers"):
         raise ValueError(
@@ -208,8 +212,8 @@ def _task(y: Any, task: str | None, method: Any) -> tuple[str | None, Any, list[
             kept = as_labels(y)[~rows_without_label(y)]
             n = len(np.unique(as_target(kept, task)))
             told = f"The labels are {n} different numbers: they are predicted as numbers."
-            return task, USUAL[task], [f"{told} task='classes' takes each as a class."]
-    return task, USUAL[task or "classes"], []
+            return task, usual_method(task, asked), [f"{told} task='classes' takes each as a class."]
+    return task, usual_method(task or "classes", asked), []
 
 
 def make_preparation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -99,8 +99,19 @@ _ALL = (
 #: every method by its name, in the order in which lists show them
 METHODS: Mapping[str, MethodInfo] = MappingProxyType({info.name: info for info in _ALL})
 
-#: the method for what is learnt, if none is named (benchmarks/results/regressors.md)
-USUAL: Mapping[str, str] = MappingProxyType({"classes": "nca", "numbers": "nca-regressor"})
+#: for what is learnt: the most accurate method (benchmarks/results/tables_accuracy.md), and the
+#: single metric, which has a number of dimensions, a penalty and the like
+_VOTES = {"classes": "vote", "numbers": "vote-regressor"}
+_SINGLE = {"classes": "nca", "numbers": "nca-regressor"}
+
+
+def usual_method(target: str, asked: Iterable[str] = ()) -> str:
+    """The method if none is named: a vote, or a single metric if that alone has what is asked for.
+
+    ``asked`` are names of parameters, such as "n_components".
+    """
+    vote = _VOTES[target]
+    return vote if set(asked) <= set(METHODS[vote].parameters()) else _SINGLE[target]
 
 
 def find_method(name: str) -> MethodInfo:

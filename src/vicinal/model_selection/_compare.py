@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from vicinal._validation import check_number, check_option, parameters_of
 from vicinal.core.types import Array
 from vicinal.learner.columns import n_rows
-from vicinal.learner.methods import METHODS, USUAL
+from vicinal.learner.methods import METHODS, usual_method
 from vicinal.learner.targets import (
     as_labels,
     as_target,
@@ -62,7 +62,8 @@ def compare_methods(
     methods : iterable, default=None
         What to compare: names of rivals, names of ``vicinal.learner.METHODS``, and pairs of a name
         and an estimator.  An estimator is prepared for as the methods are; a ``Pipeline`` is taken
-        as it is.  None: all rivals and "nca", or "nca-regressor".  The rivals are
+        as it is.  None: all rivals and the usual method of :func:`vicinal.make_learner`.  The
+        rivals are
 
         - "majority" (for numbers "mean"): the most frequent class, whatever the row;
         - "euclidean" and "pca": nearest neighbours in the scaled columns and in their PCA;
@@ -154,7 +155,8 @@ def compare_methods(
         raise ValueError(f"compare_methods needs rows of at least 2 classes. All are {y[0]!r}.")
     if methods is None:
         n_classes = len(np.unique(y)) if kind == "classes" else 0
-        methods = [*usual_rivals(kind, n_classes), USUAL[kind]]
+        rank = [] if n_components is None else ["n_components"]
+        methods = [*usual_rivals(kind, n_classes), usual_method(kind, rank)]
     seed = random_state
     if not isinstance(random_state, Integral):
         seed = int(check_random_state(random_state).randint(2**31 - 1))
