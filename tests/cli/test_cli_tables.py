@@ -151,7 +151,7 @@ def test_rows_without_a_label_are_left_out_and_numbers_are_learnt_as_numbers(iri
     words = ("--label", "price", "--drop", "code,petal_length")
     done = run("fit", "t.csv", *words, "-o", "m.vic")
     assert "different numbers and is learnt as a number; --task classes" in done.stderr
-    assert run_json("info", "m.vic")["about"]["estimator"] == "NCARegressor"
+    assert run_json("info", "m.vic")["about"]["estimator"] == "MetricVoteRegressor"
     told = run_json("predict", "m.vic", "t.csv", "--label", "price")
     assert told["r2"] > 0.8
     assert told["mean_absolute_error"] < 1

@@ -175,7 +175,7 @@ def test_copies_are_left_out():
     ]
     few = make_learner(X.iloc[[0, 1, 2, 3, 9]]).left_out
     assert "b" not in few  # it may be chance
-    assert make_learner(X.select_dtypes("number").to_numpy())[0].__class__.__name__ == "NCA"
+    assert make_learner(X.select_dtypes("number").to_numpy())[0].__class__.__name__ == "MetricVote"
 
 
 def test_columns_of_which_the_same_is_said_share_a_note():

@@ -275,8 +275,8 @@ THREADS = option(
 LEARNING = add_options(
     TASK,
     option("Method", "--method", Choice("method", METHODS), "What to learn by; `vicinal fit --help`"
-           " lists all. Default: vote, or nca with --dim or a --set that only nca has; vote-regressor "
-           "or nca-regressor if the label is a number."),
+           " lists all. Default: vote, or vote-regressor if the label is a number; with --dim or "
+           "another option that only a single metric has, nca or nca-regressor."),
     option("Method", "--dim", Whole(1), "Dimensions to map to; 2 for a picture. Default: that of "
            "the method."),
     SET,

@@ -212,7 +212,8 @@ def _task(
             kept = as_labels(y)[~rows_without_label(y)]
             n = len(np.unique(as_target(kept, task)))
             told = f"The labels are {n} different numbers: they are predicted as numbers."
-            return task, usual_method(task, asked), [f"{told} task='classes' takes each as a class."]
+            told = f"{told} task='classes' takes each as a class."
+            return task, usual_method(task, asked), [told]
     return task, usual_method(task or "classes", asked), []
 
 
