@@ -18,6 +18,7 @@ GROUPS = (
     "the rest",
 )
 _LEAST = -100.0  # R² of one table, in percent: what is far below says nothing of the others
+_FAR = 2.0  # points behind the best other method that are told of, table by table
 _ONE_SPLIT = 1.0  # points by which a table is won or lost if there is one split
 
 Line = dict[str, str]
@@ -110,6 +111,7 @@ def _sections(scores: Scores) -> list[str]:
         *_ranking(scores, order),
         *_partial(scores, [m for m in scores.by_split if m not in whole]),
         *_groups(scores, order),
+        *_behind(scores, order),
         *_tables(scores, order),
     ]
 
@@ -145,7 +147,7 @@ def _goals(scores: Scores) -> list[str]:
         wins, losses = _decided(scores, method, scores.tables)
         told.append(
             f"- A point ahead of {method}, with twice as many wins as losses: {mean:+.2f} ± "
-            f"{error:.2f} points, {wins} wins and {losses} losses: "
+            f"{error:.2f} points, {wins} wins, {losses} losses: "
             f"**{'reached' if mean >= 1.0 and wins >= 2 * losses else 'missed'}**."
         )
     for group in GROUPS:
@@ -210,6 +212,18 @@ def _groups(scores: Scores, order: list[str]) -> list[str]:
             row = [f"{np.mean([scores.mean(m, t) for t in chosen]):.1f}" for m in order]
             parts.append(f"| {name} | {len(chosen)} | {' | '.join(row)} |")
     return [*parts, ""]
+
+
+def _behind(scores: Scores, order: list[str]) -> list[str]:
+    """Where some other method is clearly better."""
+    told = []
+    for t in scores.tables:
+        best = max((m for m in order if m != scores.first), key=lambda m: scores.mean(m, t))
+        behind = scores.mean(best, t) - scores.mean(scores.first, t)
+        if behind > _FAR:
+            told.append(f"{t} ({behind:.1f}, {best})")
+    words = "; ".join(told) or "on no table"
+    return [f"More than {_FAR:g} points behind the best other method: {words}.\n"]
 
 
 def _tables(scores: Scores, order: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ def test_goals_and_groups_are_told():
     import _tables_page as pages
 
     told = pages.page(lines(), "# Head")
-    assert "ahead of forest, with twice as many wins as losses: +1.83 ± 1.64 points, 2 wins and " \
+    assert "ahead of forest, with twice as many wins as losses: +1.83 ± 1.64 points, 2 wins, " \
            "1 losses: **reached**" in told  # fmt: skip
     assert "| the rest | 3 | 80.5 | 78.7 |" in told
     few = pages.page([line("a", 0, m, s, n=20) for m, s in (("vote", 0.5), ("SVM", 0.6))], "")
