@@ -162,6 +162,21 @@ def test_numbers_in_text_are_inputs_of_numbers():
     np.testing.assert_array_equal(run(graph, fed)[0], model.predict(table))
 
 
+def test_numbers_in_text_are_read_as_they_were_in_the_fit():
+    """A few rows do not tell what a comma means, or that "kg" is a unit."""
+    table, y = _table(np.random.RandomState(0))
+    tenths = [f"{value},125" for value in 10 * y + np.arange(len(y)) % 7]
+    mass = [f"{value} kg" for value in 90 + 30 * y]
+    table = table[["coat"]].assign(price=tenths, mass=mass)
+    table.loc[0, "price"] = "1.234,5"
+    model = vicinal.make_learner(table, y, max_iter=2, alpha=1e-2).fit(table, y)
+    graph = vicinal.to_onnx(model, table)
+    few = table.iloc[1:3]
+    np.testing.assert_array_equal(feed(graph, few)["price"], feed(graph, table)["price"][1:3])
+    assert feed(graph, few)["price"].max() < 100
+    np.testing.assert_array_equal(run(graph, feed(graph, few))[0], model.predict(few))
+
+
 @pytest.mark.parametrize("encoder", [OneHotEncoder(sparse_output=False), OrdinalEncoder()])
 def test_categories_without_digits_in_the_precision_of_the_inputs_are_refused(encoder):
     rng = np.random.RandomState(0)

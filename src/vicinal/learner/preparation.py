@@ -130,6 +130,18 @@ def columns_used(model: Any) -> dict[str, list[Any]] | None:
     return {name: list(columns) for name, _, columns in prepare.transformers}
 
 
+def written_of_columns(model: Any) -> dict[str, str]:
+    """How numbers in text are written in each column, where it is not with a point and no unit."""
+    prepare = model.steps[0][1] if isinstance(model, Pipeline) else None
+    found: dict[str, str] = {}
+    if isinstance(prepare, ColumnTransformer):
+        for _, part, columns in prepare.transformers:
+            reader = part.steps[0][1] if isinstance(part, Pipeline) else part
+            if isinstance(reader, ColumnValues) and reader.decimals is not None:
+                found.update(zip(map(str, columns), reader.decimals, strict=True))
+    return found
+
+
 def _ambiguous(uses: Uses) -> bool:
     """Whether a column has the name that an encoded one would get, so that names need a prefix."""
     names = [*uses.numbers, *uses.gaps, *uses.ordinal]

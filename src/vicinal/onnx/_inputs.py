@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.pipeline import Pipeline
 
 from vicinal.learner.columns import Column, is_frame, is_missing, numbers_of, read_columns
 from vicinal.learner.preparation import columns_used
-from vicinal.learner.reading import written_of
 
 _DTYPES = {
     TensorProto.FLOAT: np.float32,
@@ -82,19 +82,23 @@ def values_of(graph: ModelProto, X: Any) -> dict[str, Any]:
     lacking = [variable.name for variable in inputs if variable.name not in columns]
     if lacking:
         raise ValueError(f"X must have the columns {lacking!r}, which the model asks for.")
+    facts = {fact.key: fact.value for fact in graph.metadata_props}
+    written: dict[str, str] = json.loads(facts.get("written", "{}"))
     return {
-        variable.name: _values(columns[variable.name], dtype)
+        variable.name: _values(columns[variable.name], dtype, written.get(variable.name, "."))
         for variable, dtype in zip(inputs, dtypes, strict=True)
     }
 
 
-def _values(column: Column, dtype: Any) -> Any:
-    """A column as an array of shape (n, 1); missing strings are empty."""
+def _values(column: Column, dtype: Any, written: str) -> Any:
+    """A column as an array of shape (n, 1); missing strings are empty.
+
+    Numbers in text are read as they were in the fit: a few rows do not tell how they are written.
+    """
     values: Any = column.values
     if dtype is object:
         column = column.without_gaps()
         values = ["" if is_missing(value) else str(value) for value in column.values]
     elif values.dtype.kind == "O":
-        texts = {value for value in values if isinstance(value, str)}
-        values = numbers_of(column, written_of(texts))
+        values = numbers_of(column, written)
     return np.array(values, dtype=dtype).reshape(-1, 1)

@@ -36,7 +36,7 @@ from vicinal.estimators.nca_regressor import NCARegressor
 from vicinal.estimators.pair_nca import PairNCA
 from vicinal.estimators.sdml import SDML
 from vicinal.estimators.vote import MetricVote, MetricVoteRegressor
-from vicinal.learner.preparation import Preparation
+from vicinal.learner.preparation import Preparation, written_of_columns
 from vicinal.onnx._convert import OPTIONS, TRANSFORM, convert, parse, set_shapes, settled
 from vicinal.onnx._inputs import input_types
 from vicinal.onnx._preparation import converters
@@ -183,4 +183,6 @@ def _metadata(model: Any, last: Any) -> dict[str, str]:
         value = getattr(owner, {"feature_names": "feature_names_in_"}.get(name, f"{name}_"), None)
         if value is not None:
             facts[name] = json.dumps(np.asarray(value).tolist(), ensure_ascii=False)
+    if written := written_of_columns(model):  # for `feed`
+        facts["written"] = json.dumps(written, ensure_ascii=False)
     return facts
