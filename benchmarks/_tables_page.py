@@ -18,7 +18,7 @@ GROUPS = (
     "the rest",
 )
 _LEAST = -100.0  # R² of one table, in percent: what is far below says nothing of the others
-_FAR = 2.0  # points behind the best other method that are told of, table by table
+_FAR = 2.0  # points behind the best other method that are listed, table by table
 _ONE_SPLIT = 1.0  # points by which a table is won or lost if there is one split
 
 Line = dict[str, str]

@@ -130,3 +130,11 @@ def test_cost_of_knca():
     )
     assert 2 < five < 5
     assert fifteen > 1.5 * five
+
+
+def test_the_readme_has_the_leads_over_forests():
+    found = re.findall(r"ahead of forest,.*: \+([\d.]+) ± ([\d.]+)", read("tables_accuracy.md"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(found) == 2  # classes and numbers
+    for lead, error in found:
+        assert f"{float(lead):.1f} ± {float(error):.1f} points" in readme
