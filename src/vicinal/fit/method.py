@@ -325,7 +325,7 @@ def penalty_by_rows(n_rows: int) -> float:
     """``0.01 min(1, 850 / n)^1.3``, within limits.
 
     Up to about 1,000 rows 0.01 is the best fixed penalty on tables of all kinds; more rows need
-    weaker ones.  docs/results/tables.md has the tables.
+    weaker ones.  Both were chosen on the tables for choices in benchmarks/_tables_list.py.
     """
     return float(np.clip(_ALPHA[1] * (_PENALTY_ROWS / n_rows) ** 1.3, *_ALPHA))
 
