@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
 import pytest
@@ -11,6 +12,7 @@ collect_ignore_glob = [] if find_spec("distributed") else ["test_*.py"]
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "65536")
 
 
+@contextmanager
 def local_cluster(workers, **more):
     """A cluster of processes on this machine, each of one thread."""
     from distributed import LocalCluster
@@ -23,7 +25,13 @@ def local_cluster(workers, **more):
         "memory_limit": "2GiB",
         "silence_logs": logging.CRITICAL,
     }
-    return LocalCluster(n_workers=workers, **(settings | more))
+    found = LocalCluster(n_workers=workers, **(settings | more))
+    try:
+        yield found
+    finally:
+        # After its scheduler has gone, distributed at times looks for a killed worker once more.
+        with suppress(KeyError):
+            found.close()
 
 
 @pytest.fixture(scope="session")
