@@ -185,6 +185,10 @@ class _Shares:
             self.wait()
             raise
 
+    def forget(self) -> None:
+        """Let go of the arrays of the function: threads of the pool may keep this object."""
+        del self.function, self.tasks
+
 
 def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int) -> None:
     """Call ``function(task, thread)`` for all tasks, divided among the threads; wait for all.
@@ -206,6 +210,7 @@ def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int
         raise
     finally:
         shares.wait()
+        shares.forget()
     if shares.errors:
         raise shares.errors[0]
 

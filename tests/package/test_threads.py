@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
@@ -171,6 +172,20 @@ def test_a_busy_pool_delays_nobody(monkeypatch):
     done = []
     run(lambda task, thread: done.append((task, thread)), range(6), 3)
     assert sorted(done) == [(task, task % 3) for task in range(6)]
+
+
+def test_a_run_that_has_ended_holds_no_memory(monkeypatch):
+    """Calls that wait in the queue, or have just ended in another thread, keep nothing alive."""
+    queue = SimpleQueue()
+    monkeypatch.setattr(_threads, "_pool", lambda pid: queue)
+
+    def begin():
+        work_space = np.empty(3)
+        run(lambda task, thread: work_space.fill(task), range(6), 3)
+        return weakref.ref(work_space)
+
+    assert begin()() is None
+    assert queue.qsize() == 2
 
 
 def test_n_threads_obeys_threadpoolctl():
