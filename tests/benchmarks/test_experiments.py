@@ -186,8 +186,8 @@ def test_gains_are_paired_and_judged():
     ]
     alone = Done({"rank": 10, "split": 3}, {"scores": {"a": 0.0}}, 1.0)  # without a partner
     gain = Scores([*done, alone], "rank").gain(10, "a", 10, "b")
-    assert (str(gain), gain.splits) == ("+10.7 ± 0.7", 3)
-    assert gain_words(gain, 5.3) == "+10.7 ± 0.7 (report +5.3: reached, clearly)"
+    assert (str(gain), gain.splits) == ("+10.7 ± 0.9", 3)
+    assert gain_words(gain, 5.3) == "+10.7 ± 0.9 (report +5.3: reached, clearly)"
     assert judged(gain, 10.0) == "reached, within two errors"
     assert judged(gain, 11.0) == "not reached, within two errors"
     assert judged(gain, 20.0) == "**not reached**"
@@ -195,8 +195,23 @@ def test_gains_are_paired_and_judged():
     assert Scores(done, "rank").gain(20, "a", 10, "b") is None
     doubtful = Gain([0.10, -0.05, 0.02])
     assert doubt(gain) == ""
-    assert with_doubts([doubtful, gain]) == "+2.3 ± 4.3 (not clear) and +10.7 ± 0.7"
-    assert with_doubts([doubtful, doubtful]) == "+2.3 ± 4.3 and +2.3 ± 4.3 (not clear)"
+    assert with_doubts([doubtful, gain]) == "+2.3 ± 5.7 (not clear) and +10.7 ± 0.9"
+    assert with_doubts([doubtful, doubtful]) == "+2.3 ± 5.7 and +2.3 ± 5.7 (not clear)"
+
+
+def test_errors_of_differences_allow_for_rows_that_splits_share():
+    """Nadeau and Bengio (2003): the variance over n splits is s² (1 / n + tested / learnt from)."""
+    from reproduce.framework.statistics import Summary, lead
+    from reproduce.oneata.judging import gap_of
+
+    gaps = np.array([0.03, 0.01, 0.02, 0.05])
+    error = 100 * gaps.std(ddof=1) * np.sqrt(1 / 4 + 0.3 / 0.7)
+    assert Summary(gaps, 0.3).error == pytest.approx(error)
+    assert Summary(gaps).error == pytest.approx(100 * gaps.std(ddof=1) / 2)
+    assert gap_of(gaps) == pytest.approx((2.75, error, 4))
+    assert lead(gaps + 0.5, np.full(4, 0.5)) == pytest.approx((0.0275, 2.75 / error))
+    assert lead([0.5], [0.4])[1] == 0.0  # one split decides nothing
+    assert lead([0.5, 0.6], [0.4, 0.5])[1] > 1e6
 
 
 def test_what_differences_say_of_a_claim():
@@ -231,19 +246,19 @@ def test_a_mean_that_rests_on_one_set_says_so():
     names = ("x", "y", "z")
     some = done(x=0.3, y=-0.05, z=-0.05)
     assert told_over_sets(some, "a", "b", names).startswith(
-        "ahead by 6.82 ± 0.06 points; without the set x"
+        "ahead by 6.82 ± 0.11 points; without the set x"
     )
     assert "without the set x behind by 4.85" in told_over_sets(some, "a", "b", names)
     assert figure(some, "a", "b", names) == "+6.8 ± 0.1 points; without the set x -4.8 ± 0.1"
     all_alike = done(x=0.1, y=0.1, z=0.1)
-    assert told_over_sets(all_alike, "a", "b", names) == "ahead by 10.15 ± 0.06 points"
+    assert told_over_sets(all_alike, "a", "b", names) == "ahead by 10.15 ± 0.11 points"
     assert figure([], "a", "b", names) == ""
     # of two sets both are told; of more, those that cancel each other out
     two = done(x=0.3, y=-0.05)
-    assert told_over_sets(two, "a", "b", names).endswith(": x +30.15 ± 0.06, y -4.85 ± 0.06")
+    assert told_over_sets(two, "a", "b", names).endswith(": x +30.15 ± 0.11, y -4.85 ± 0.11")
     assert figure(two, "a", "b", names) == "+12.6 ± 0.1 points; x +30.1 ± 0.1, y -4.8 ± 0.1"
     level = done(x=0.1, y=-0.1, z=-0.0015 * 3)
-    assert "; signs cancel: x +10.15 ± 0.06, y -9.85" in told_over_sets(level, "a", "b", names)
+    assert "; signs cancel: x +10.15 ± 0.11, y -9.85" in told_over_sets(level, "a", "b", names)
 
 
 def test_rows_of_olsen_petersen(rng):

@@ -28,15 +28,15 @@ SHORT = (
     "next to ours on the pages."
 )
 READING = (
-    "Errors are over splits, of means over several sets too, unless a figure or its page says that "
-    "they are over the sets; differences are paired over the same splits. If a claim says that two "
-    "are alike, *partly* can also mean that the error is too large to tell. A single split decides "
-    "nothing about a difference. Each page says which rule it judges by.",
-    "The splits of one set share rows, so errors over splits are too small: by the correction of "
-    "Nadeau and Bengio, for splits into 70 and 30 %, by a factor of about two for ten of them, "
-    "three for 20 and four for 40 (pages with other splits give theirs). "
-    'Verdicts on the pages of Olsen and Petersen, and "not clear" in their figures, use corrected '
-    "errors; the other verdicts do not.",
+    "A difference of two methods is paired over the same splits. The splits of one set share rows, "
+    "so its error is corrected as Nadeau and Bengio (2003) do: for splits into 70 and 30 % it is "
+    "about twice the plain one for ten splits, three times for 20, four times for 40. A difference "
+    "is clear if it is more than two of these errors. If a claim says that two are alike, *partly* "
+    "can also mean that the error is too large to tell. A single split decides nothing.",
+    "A published score is that of the same method on the same rows: there both errors are plain, "
+    "of means over the splits, and ours is clearly below if it is so by more than three errors of "
+    "the difference. Means of single methods have plain errors everywhere, errors over several "
+    "sets or over seeds need no correction, and a figure or its page says where it has one.",
     "Each page has its protocol and the commit of the library that it was computed with. "
     "`python benchmarks/reproduce NAME` computes it, its numbers are in `data/NAME.csv`, and "
     "`make check-results` computes a few jobs of each page again.",

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
-    "Published", "Summary", "correction", "distance", "lead", "summary", "verdict", "with_minus",
+    "TESTED", "Published", "Summary", "correction", "distance", "lead", "summary", "verdict",
+    "with_minus",
 ]  # fmt: skip
 
 #: the sign of a number, not the hyphen of a word or of a range
@@ -16,19 +17,23 @@ _SIGN = re.compile(r"(?<![\w.])[-−](?=\d)")
 _NO_SIGN = re.compile(r"(?<![\w.])[-−](?=0(\.0+)?(?![.\d]))")
 
 
+#: of the rows of a split, those that are tested on: of most splits of the papers and ours
+TESTED = 0.3
+
+
 class Summary:
-    """Mean and standard error of some scores, in per cent."""
+    """Mean and standard error of some scores, in per cent.
 
-    def __init__(self, scores: Any) -> None:
+    ``tested`` says that the scores are differences over splits which share rows, and what share of
+    the rows of each is tested on: the error then allows for that (`correction`).
+    """
+
+    def __init__(self, scores: Any, tested: float = 0.0) -> None:
         scores = 100.0 * np.asarray(scores, dtype=float)
+        n = len(scores)
         self.mean = float(scores.mean())
-        self.error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-
-    def corrected(self, n_splits: int, test_share: float = 0.3) -> Summary:
-        """The same mean, with an error that allows for the rows that its splits share."""
-        copy = object.__new__(Summary)
-        copy.mean, copy.error = self.mean, self.error * correction(n_splits, test_share)
-        return copy
+        plain = float(scores.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        self.error = plain * correction(n, tested)
 
     def __str__(self) -> str:
         # what would be printed as 0.00 is the rounding of scores that are all the same
@@ -42,12 +47,12 @@ class Summary:
         return f"{self.mean:{sign}z{digits}} ± {self.error:{digits}}"  # z: zero has no minus sign
 
 
-def correction(n_splits: int, test_share: float = 0.3) -> float:
+def correction(n_splits: int, tested: float = TESTED) -> float:
     """By what the error over splits grows if the rows that they share are allowed for.
 
-    Nadeau and Bengio (2003); ``test_share`` of the rows of a split are tested on.
+    Nadeau and Bengio (2003); ``tested`` is the share of the rows of a split that is tested on.
     """
-    return (1 + n_splits * test_share / (1 - test_share)) ** 0.5
+    return (1 + n_splits * tested / (1 - tested)) ** 0.5
 
 
 def summary(done: list[Any], key: str, **where: Any) -> Summary | None:
@@ -96,17 +101,17 @@ def verdict(ours: Summary | None, paper: Published) -> str:
     return f"**{z:+.1f} SE**" if z < -3.0 else f"{z:+.1f} SE"
 
 
-def lead(first: Any, second: Any) -> tuple[float, float]:
-    """By how much the first is ahead on average over common splits, and in standard errors.
+def lead(first: Any, second: Any, tested: float = TESTED) -> tuple[float, float]:
+    """By how much the first is ahead on average over common splits, and in corrected errors.
 
     The errors are 0 for one split, of which nothing can be said.
     """
-    gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    points = float(gap.mean())
-    if len(gap) < 2 or points == 0.0:
-        return points, 0.0
-    error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
-    return points, points / error if error else float(np.copysign(np.inf, points))
+    gap = Summary(np.asarray(first, dtype=float) - np.asarray(second, dtype=float), tested)
+    points = gap.mean / 100.0
+    if gap.error:
+        return points, gap.mean / gap.error
+    single = len(first) < 2 or points == 0.0
+    return points, 0.0 if single else float(np.copysign(np.inf, points))
 
 
 def with_minus(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from reproduce.framework.protocol import knn
 from reproduce.framework.statistics import Summary
 from vicinal import Chi2LMNN
 from vicinal.metrics import Chi2Index, chi2_distances
+
+_FOLDS = 5
 
 
 class Scores:
@@ -52,26 +53,20 @@ class Scores:
 class FoldMean(Summary):
     """Mean over folds and its plain standard error, in per cent."""
 
-    def __init__(self, scores: Any) -> None:
-        super().__init__(scores)
+    def __init__(self, scores: Any, tested: float = 0.0) -> None:
+        super().__init__(scores, tested)
         self.splits = len(scores)
-
-    def corrected(self) -> FoldMean:
-        """The same mean with the corrected error: pages print the plain one and judge by this."""
-        found = copy(self)
-        found.error = self.error * error_factor(self.splits)
-        return found
 
 
 class Gain(FoldMean):
-    """Paired differences in points."""
+    """Paired differences in points, with the corrected error."""
+
+    def __init__(self, scores: Any) -> None:
+        super().__init__(scores, tested=1 / _FOLDS)
 
     def __str__(self) -> str:
         text = f"{self:+.1f}" if self.error > 5e-3 else f"{self.mean:+.1f}"
         return text.replace("-0.0", "+0.0", 1) if text.startswith("-0.0") else text
-
-
-_FOLDS = 5
 
 
 #: 5 folds, 4 times over
@@ -188,15 +183,18 @@ def shown(each: Summary | None) -> str | None:
 
 
 def judged(found: Summary, target: float) -> str:
-    """Whether a figure of the report is reached, and how clearly against our corrected error."""
+    """Whether a figure of the report is reached, and how clearly.
+
+    A gain over another method is judged by two corrected errors, a mean by three plain ones.
+    """
     gap = found.mean - target
     if not found.error:
         return "reached" if gap >= 0 else "not reached"
-    error = found.corrected().error if isinstance(found, FoldMean) else found.error
-    clear = abs(gap) > 2 * error
+    limit, words = (2, "two") if isinstance(found, Gain) else (3, "three")
+    clear = abs(gap) > limit * found.error
     if gap >= 0:
-        return "reached, clearly" if clear else "reached, within two errors"
-    return "**not reached**" if clear else "not reached, within two errors"
+        return "reached, clearly" if clear else f"reached, within {words} errors"
+    return "**not reached**" if clear else f"not reached, within {words} errors"
 
 
 def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
@@ -206,24 +204,11 @@ def gain_words(gain: Gain | None, target: float, over: str = "") -> str | None:
     return f"{gain}{over} (report {target:+.1f}: {judged(gain, target)})"
 
 
-def error_factor(n_folds: int) -> float:
-    """By what an error grows if folds that share training rows are allowed for."""
-    # Nadeau and Bengio (2003): the variance of a mean over folds is taken times
-    # 1 + n · test rows / training rows
-    return (1.0 + n_folds / (_FOLDS - 1)) ** 0.5
-
-
-def factor_words(counts: Iterable[int]) -> str:
-    """By what verdicts multiply errors, for each number of folds on a page."""
-    some = sorted(set(counts), reverse=True)
-    return " or ".join(f"{error_factor(n):.1f} ({n} fold{'s' if n > 1 else ''})" for n in some)
-
-
 def standing(gain: Gain) -> str:
     """Whether a difference is one, by two of its corrected errors."""
     if gain.splits < 2:
         return "one fold"
-    if abs(gain.mean) <= 2 * gain.corrected().error:
+    if abs(gain.mean) <= 2 * gain.error:
         return "unclear"
     return "ahead" if gain.mean > 0 else "behind"
 

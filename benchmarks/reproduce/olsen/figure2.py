@@ -15,10 +15,9 @@ from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.protocol import data as stored
 from reproduce.framework.statistics import Summary
 from reproduce.olsen.common import (
+    Gain,
     K,
     chi2_1nn,
-    error_factor,
-    factor_words,
     folds,
     histograms,
     shown,
@@ -173,11 +172,11 @@ def _gap(runs: Runs, iteration: int, own: bool) -> Gap | None:
 
 
 class Gap:
-    """Mean and standard error of differences of losses."""
+    """Mean and corrected error of differences of losses."""
 
     def __init__(self, gaps: list[float]) -> None:
         self.mean, self.folds = float(np.mean(gaps)), len(gaps)
-        self.error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+        self.error = Gain(np.array(gaps) / 100.0).error
 
     def __str__(self) -> str:
         return f"{self.mean:+.2f} ± {self.error:.2f}" if self.folds > 1 else f"{self.mean:+.2f}"
@@ -185,7 +184,7 @@ class Gap:
     @property
     def clear(self) -> bool:
         """Whether softmax is behind by more than two corrected errors."""
-        return self.folds > 1 and self.mean > 2 * error_factor(self.folds) * self.error
+        return self.folds > 1 and self.mean > 2 * self.error
 
 
 def _finding(found: dict[str, Runs]) -> str:
@@ -318,7 +317,6 @@ def _protocol(done: list[Done]) -> dict[str, Any]:
         "min_margins": f"{min(margins):.3f}",
         "max_margins": f"{max(margins):.3f}",
         "splits": splits,
-        "factor": factor_words([splits]),
         "rows": rows[0],
         "iterations_2": ITERATIONS,
         "projection": _SOLVERS["projection"],

@@ -13,7 +13,6 @@ from reproduce.olsen.common import (
     K,
     Scores,
     choices,
-    factor_words,
     shown,
     standing,
 )
@@ -54,7 +53,6 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "tables": "\n\n".join(tables),
         "margins": _margins(done, sets),
         "lmnn_full": _lmnn_full(sets),
-        "factor": _factor(sets),
         **_protocol(done),
     }
 
@@ -135,16 +133,6 @@ def _lmnn_full(sets: dict[str, Scores]) -> str:
     return f"{what}: {'; '.join(told)}." if told else ""
 
 
-def _factor(sets: dict[str, Scores]) -> str:
-    """By what errors are corrected, for as many folds as methods have."""
-    return factor_words(
-        scores.splits(rank, name)
-        for scores in sets.values()
-        for rank in scores.found
-        for name in scores.found[rank]
-    )
-
-
 def _margins(done: list[Done], sets: dict[str, Scores]) -> str:
     """What choosing the margin adds, and what was chosen."""
     told = []
@@ -188,7 +176,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
             if (pair := _hardest(scores, rank, names))
         ]
         if found:
-            asked = f"{says} on other images? Accuracy in points, plain errors"
+            asked = f"{says} on other images? Accuracy in points"
             yield Claim(asked, "answer", ", ".join(found))
 
 

@@ -19,7 +19,6 @@ from reproduce.olsen.common import (
     K,
     chi2_1nn,
     doubt,
-    factor_words,
     folds,
     histograms,
     shown,
@@ -211,7 +210,7 @@ def _loss_words(done: list[Done]) -> str:
 def _protocol(done: list[Done]) -> dict[str, Any]:
     splits = len({each.job["split"] for each in done})
     draws = "; ".join(f"{start} {count}" for start, count in SEEDS.items())
-    return {"splits": splits, "draws": draws, "factor": factor_words([splits])}
+    return {"splits": splits, "draws": draws}
 
 
 def claims(done: list[Done]) -> Iterator[Claim]:

@@ -16,7 +16,6 @@ from reproduce.olsen.common import (
     Scores,
     choices,
     doubt,
-    factor_words,
     gain_words,
     judged,
     outcome,
@@ -238,7 +237,7 @@ def _differences(scores: Scores) -> str:
             mean = scores.mean(rank, name)
             if mean:
                 published = Published(*PAPER[str(paper)][rank])
-                z = distance(mean.corrected(), published)
+                z = distance(mean, published)
                 text = f"{paper} at r = {rank} ({mean.mean:.1f}, report {published.mean:g})"
                 (far if abs(z) > 3 else near).append(text)
     if not far:
@@ -275,9 +274,6 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
     unit = f", here {min(typical):.2f} to {max(typical):.2f}" if typical else ""
     return {
         "nearest": _nearest(scores),
-        "factor": factor_words(
-            scores.splits(rank, name) for rank, of in scores.found.items() for name in of
-        ),
         "full_lmnn": FULL_LMNN,
         "k": K,
         "shares": ", ".join(f"{s:g}" for s in SHARES),
@@ -312,7 +308,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
 
 
 def _figure_claim(scores: Scores) -> Iterator[Claim]:
-    """Whether the figures themselves are reached, or missed by less than two errors."""
+    """Whether the figures themselves are reached, or missed by less than three errors."""
     means = {rank: mean for rank in RANKS if (mean := scores.mean(rank, OURS))}
     if not means:
         return

@@ -22,7 +22,6 @@ from reproduce.olsen.common import (
     choices,
     choose,
     chosen_chi2,
-    factor_words,
     folds,
     gain_words,
     histograms,
@@ -180,7 +179,7 @@ def _presumed(scores: Scores) -> str:
     for row, (scaling, name) in PRESUMED.items():
         mean, paper = scores.mean(scaling, name), Published(*PAPER[row])
         if mean:
-            rows.append([row, scaling, shown(mean), paper, verdict(mean.corrected(), paper)])
+            rows.append([row, scaling, shown(mean), paper, verdict(mean, paper)])
     return table(["method", "scaling presumed", "ours", "report", "ours against report"], rows)
 
 
@@ -199,8 +198,7 @@ def _note(scores: Scores) -> str:
     )
     return (
         "Held-out accuracy in per cent, mean ± error of the mean over the folds. The last column "
-        "is in errors of the difference, ours corrected and the report's taken as they "
-        f"are.{ours}"
+        f"is in errors of the difference of both means.{ours}"
     )
 
 
@@ -265,7 +263,6 @@ def _protocol(done: list[Done], scores: Scores) -> dict[str, Any]:
     readings = "\n".join(f"  - {name}: {words};" for name, words in SCALINGS.items())
     return {
         "splits": splits,
-        "factor": factor_words([splits]),
         "nearest": _nearest(scores),
         "readings": readings[:-1],
         "k": K,
@@ -291,7 +288,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         yield Claim(says, outcome([linear]), f"{linear} points, {linear.splits} folds")
     if added := _over(scores, "χ²"):
         target = PAPER["χ²-LMNN"][0] - PAPER["χ²"][0]
-        error = 2 * added.corrected().error
+        error = 2 * added.error
         near = abs(added.mean - target) <= error
         exact = added.splits > 1 and error < LITTLE
         word = "not seen" if not near else "seen" if exact else "partly"

@@ -195,9 +195,9 @@ def _thesis_gap(which: str) -> Gap:
     return Gap(float(np.mean(gaps)), error, len(pairs))
 
 
-def _apart(ours: Gap | None, which: str) -> float:
-    """Standard errors between our difference of the kernels and the thesis's."""
-    there = _thesis_gap(which)
+def _apart(done: list[Done], fit: str, which: str) -> float:
+    """Standard errors between our difference of the kernels and the thesis's, both plain."""
+    ours, there = gap(done, fit, NCA_CG, tested=0.0), _thesis_gap(which)
     if ours is None:
         return float("nan")
     return abs(ours.points - there.points) / (ours.error**2 + there.error**2) ** 0.5
@@ -205,7 +205,7 @@ def _apart(ours: Gap | None, which: str) -> float:
 
 def _start(done: list[Done], which: str) -> str:
     """Which of the two starts can be the thesis's, by the difference of the kernels."""
-    own, chosen = (_apart(gap(done, fit, NCA_CG), which) for fit in (CS, CS_SCALE))
+    own, chosen = (_apart(done, fit, which) for fit in (CS, CS_SCALE))
     if np.isnan([own, chosen]).any():
         return ""
     told = (
@@ -252,7 +252,7 @@ def claims(done: list[Done], which: str) -> Iterator[Claim]:
         yield Claim(
             f"The compact kernel against the Gaussian one by the NCA rule: {_thesis_gap(which)} "
             f"points {place}",
-            "seen" if _apart(chosen, which) <= APART else "not seen",
+            "seen" if _apart(done, CS_SCALE, which) <= APART else "not seen",
             f"chosen scale {chosen}; RCA's own scale {words(own)}",
         )
     gains = {fit: gap(done, fit, CS) for fit in (BACK, SHRUNK)}

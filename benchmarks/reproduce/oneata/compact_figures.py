@@ -21,6 +21,7 @@ from reproduce.oneata.judging import (
     Gap,
     claim,
     gap,
+    gap_of,
     n_splits,
     outcome,
     seen_means,
@@ -217,11 +218,8 @@ def _gain(done: list[Done], name: str, begin: str) -> Gap | None:
         if (each.job["data"], each.job["start"]) == (name, begin):
             along = each.result["along"]
             first, last = (along[at(along, key=int)]["f"] for at in (min, max))
-            found.append(100 * (last - first))
-    if not found:
-        return None
-    error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
-    return Gap(float(np.mean(found)), error, len(found))
+            found.append(last - first)
+    return gap_of(found) if found else None
 
 
 def _learnt(done: list[Done]) -> str:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
-from reproduce.framework.statistics import Published, Summary, distance, summary
+from reproduce.framework.statistics import TESTED, Published, Summary, distance, summary
 
-#: what is clear: two standard errors of a paired difference, three against a published figure
+#: what is clear: two corrected errors of a paired difference, three of a published figure
 CLEAR, APART = 2.0, 3.0
 #: said of what has no error
 ONE = " (one split)"
@@ -25,17 +25,17 @@ FIGURE = (
 )
 SLIGHTLY = (
     f'"slightly less accurate" if the loss is above 0 and below {SLIGHT:g} points, both by more '
-    f"than {CLEAR:g} standard errors (limits that were set with the results known)"
+    f"than {CLEAR:g} corrected errors (limits that were set with the results known)"
 )
 SCALE = (
     "too small a scale if the factor that is best for all rows is above one in every fit, by f(A) "
     "and by the log loss"
 )
-DIFFERENCE = f"a difference if it is on the thesis's side by more than {CLEAR:g} standard errors"
+DIFFERENCE = f"a difference if it is on the thesis's side by more than {CLEAR:g} corrected errors"
 
 
 class Gap(NamedTuple):
-    """A mean difference in points, its standard error over the splits, and their number."""
+    """A mean difference in points, its corrected error over the splits, and their number."""
 
     points: float
     error: float
@@ -62,6 +62,7 @@ def gap(
     other: str | None = None,
     *,
     key: str = "fit",
+    tested: float = TESTED,
     **where: Any,
 ) -> Gap | None:
     """Score of the first fit less that of the second (of ``other``, if given), in points.
@@ -74,17 +75,21 @@ def gap(
         if not where.items() <= each.job.items():
             continue
         at = (each.job.get("split"), each.job.get("data"), each.job.get("d"))
-        for found, fit, rule in zip(scores, (first, second), (score, other or score), strict=True):
+        for some, fit, rule in zip(scores, (first, second), (score, other or score), strict=True):
             if each.job[key] == fit and rule in each.result:
-                found[at] = 100 * each.result[rule]
+                some[at] = each.result[rule]
     by_split: dict[Any, list[float]] = {}
     for at in scores[0].keys() & scores[1].keys():
         by_split.setdefault(at[0], []).append(scores[0][at] - scores[1][at])
     means = [float(np.mean(gaps)) for gaps in by_split.values()]
-    if not means:
-        return None
-    error = float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else 0.0
-    return Gap(float(np.mean(means)), error, len(means))
+    return gap_of(means, tested) if means else None
+
+
+def gap_of(gaps: Iterable[float], tested: float = TESTED) -> Gap:
+    """The mean of differences over splits, given as shares."""
+    gaps = list(gaps)
+    found = Summary(gaps, tested)
+    return Gap(found.mean, found.error, len(gaps))
 
 
 def words(difference: Gap | None) -> str:

@@ -16,7 +16,7 @@ from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
 from reproduce.framework.statistics import Summary
 from reproduce.oneata.common import PLAIN, OwnScale, leave_one_out
-from reproduce.oneata.judging import Gap, claim, outcome
+from reproduce.oneata.judging import Gap, claim, gap_of, outcome
 
 SPLITS = 20
 
@@ -162,9 +162,7 @@ def _runs(done: list[Done], setting: str, share: str) -> list[Any]:
 
 def _gap(runs: list[Any], first: str, second: str) -> Gap:
     """A difference of two scores of the same draws, in points."""
-    found = [100 * (run[first] - run[second]) for run in runs]
-    error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
-    return Gap(float(np.mean(found)), error, len(found))
+    return gap_of([run[first] - run[second] for run in runs], tested=0.0)
 
 
 def _finding(done: list[Done]) -> dict[str, Any]:

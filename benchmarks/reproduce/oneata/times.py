@@ -28,6 +28,7 @@ from reproduce.oneata.judging import (
     Level,
     NoLoss,
     claim,
+    gap_of,
     outcome,
     seen_means,
 )
@@ -183,17 +184,13 @@ def _gap(done: list[Done], first: str, second: str, name: str) -> Gap | None:
         score = METHODS[method][-1]
         found.append(
             {
-                each.job["split"]: 100 * each.result[score]
+                each.job["split"]: each.result[score]
                 for each in done
                 if (each.job["data"], each.job["method"]) == (name, method)
             }
         )
     both = sorted(found[0].keys() & found[1].keys())
-    if not both:
-        return None
-    gaps = [found[0][split] - found[1][split] for split in both]
-    error = float(np.std(gaps, ddof=1) / len(gaps) ** 0.5) if len(gaps) > 1 else 0.0
-    return Gap(float(np.mean(gaps)), error, len(gaps))
+    return gap_of([found[0][split] - found[1][split] for split in both]) if both else None
 
 
 def _mean(done: list[Done], name: str, method: str) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import bullets, table
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 
 #: of the small sets those of more than four columns that are quick to anneal
 SETS = ("wine", "glass", "ionosphere", "ecoli", "pima", "spectf")
@@ -71,7 +71,7 @@ def _table(done: list[Done], names: list[str]) -> str:
 
 
 def _lower(done: list[Done], names: list[str], other: str, setting: str) -> tuple[int, int]:
-    """On how many sets annealing ends lower than another start, by two paired errors; of how many.
+    """On how many sets annealing ends lower than another start, by two errors; of how many.
 
     With one split a difference of 1e-4 counts.
     """
@@ -81,7 +81,7 @@ def _lower(done: list[Done], names: list[str], other: str, setting: str) -> tupl
         theirs = _values(done, name, other, setting, "loss")
         n = min(len(ours), len(theirs))
         if n:
-            gap = Summary(0.01 * (theirs[:n] - ours[:n]))
+            gap = Summary(0.01 * (theirs[:n] - ours[:n]), TESTED)
             wins += gap.mean > max(2.0 * gap.error, 1e-4)
             count += 1
     return wins, count

@@ -89,7 +89,7 @@ def _table(done: list[Done], names: list[str], rule: str) -> str:
         cells = []
         for share in SHARES:
             mean = Summary(list(scores(done, f"{rule}, {share}", **where).values()))
-            gap = gain(done, f"{rule}, {share}", f"{rule}, {USUAL}", **where)
+            gap = gain(done, f"{rule}, {share}", f"{rule}, {USUAL}", 0.25, **where)
             cells.append(f"{mean.mean:.1f}" + ("" if share == USUAL else f" ({gap:+.1f})"))
         lines.append([_bins(rank), name, *cells])
     for rank in RANKS:
@@ -100,7 +100,7 @@ def _table(done: list[Done], names: list[str], rule: str) -> str:
 
 def _over(done: list[Done], names: list[str], rule: str, share: Any, rank: Any) -> Summary:
     """A margin less the usual one, on average over the sets."""
-    found = over_sets(done, f"{rule}, {share}", f"{rule}, {USUAL}", names, rank=rank)
+    found = over_sets(done, f"{rule}, {share}", f"{rule}, {USUAL}", names, 0.25, rank=rank)
     return found or Summary([np.nan])
 
 
@@ -119,7 +119,7 @@ def _apart(done: list[Done], names: list[str]) -> str:
     """On which sets, by votes, a smaller margin is clearly better or worse than the usual one."""
     clearly: dict[int, list[str]] = {1: [], -1: []}
     for name, rank, share in product(names, RANKS, SHARES[:-1]):
-        gap = gain(done, f"votes, {share}", f"votes, {USUAL}", data=name, rank=rank)
+        gap = gain(done, f"votes, {share}", f"votes, {USUAL}", 0.25, data=name, rank=rank)
         if gap is not None and abs(gap.mean) > ERRORS * gap.error:
             where = f"{name} ({_bins(rank)}, {share}: {gap:+.1f})"
             clearly[1 if gap.mean > 0 else -1].append(where)

@@ -10,7 +10,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import SMALL
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 
 #: ranks of the map, and their words; the full one is the default
 RANKS = {"2": "d = 2", "full": "full rank"}
@@ -41,7 +41,7 @@ WORDS = {
 }
 RULES = {"posterior": "posterior", "5-NN": "5-NN"}
 
-#: standard errors of a clear difference
+#: corrected errors of a clear difference
 CLEAR = 2.0
 
 
@@ -144,7 +144,7 @@ def _objectives(done: list[Done]) -> str:
             for rule in RULES:
                 f, g = (by_set(done, d, _case(f"{each}{suffix}", rule)) for each in
                         ("accuracy", "log"))  # fmt: skip
-                gap = Summary(g - f)
+                gap = Summary(g - f, TESTED)
                 rows.append(
                     [RANKS[d], penalty, rule, f"{100 * f.mean():.2f}", f"{100 * g.mean():.2f}",
                      f"{gap:+.2f}"]

@@ -10,7 +10,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import SMALL
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 from reproduce.own.paired import decides, fitting
 
 #: columns of the table, in order; the first is the bar to clear, the second the peer to pass
@@ -55,13 +55,16 @@ class _Scores:
         return np.mean([self.of(name, method) for name in self.names], axis=0)
 
     def gap(self, one: str, other: str, without: str | None = None) -> Summary:
-        """Mean difference over the sets, and its standard error over the splits."""
+        """Mean difference over the sets, and its corrected error over the splits."""
         names = [name for name in self.names if name != without] or self.names
-        return Summary(np.mean([self.of(n, one) - self.of(n, other) for n in names], axis=0))
+        gaps = [self.of(n, one) - self.of(n, other) for n in names]
+        return Summary(np.mean(gaps, axis=0), TESTED)
 
     def gaps(self, one: str, other: str) -> dict[str, Summary]:
         """The differences set by set."""
-        return {name: Summary(self.of(name, one) - self.of(name, other)) for name in self.names}
+        return {
+            name: Summary(self.of(name, one) - self.of(name, other), TESTED) for name in self.names
+        }
 
     def counts(self, one: str, other: str) -> tuple[int, int]:
         """On how many sets the first is clearly ahead, and clearly behind."""
@@ -82,7 +85,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     return {
         "ahead": f"{ahead.mean:.1f}",
         "ahead_error": f"{ahead.error:.1f}",
-        "lead": f"{ahead.corrected(n_splits):+.1f}",
+        "lead": f"{ahead:+.1f}",
         "n_sets": len(scores.names),
         "ahead_by_votes": f"{ahead_votes.mean:.1f}",
         "ahead_by_votes_error": f"{ahead_votes.error:.1f}",
@@ -115,9 +118,9 @@ def _table(scores: _Scores) -> str:
 
 
 def _worse(scores: _Scores) -> str:
-    """Where `NCA()` is behind 5-NN by more than three standard errors."""
+    """Where `NCA()` is behind 5-NN by more than two corrected errors."""
     gaps = scores.gaps("NCA", "5-NN")
-    behind = [name for name, gap in gaps.items() if -gap.mean > 3 * gap.error > 0]
+    behind = [name for name, gap in gaps.items() if -gap.mean > CLEAR * gap.error > 0]
     return f"on {', '.join(behind) or 'none of them'}"
 
 

@@ -109,7 +109,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
     n_splits = len({each.job["split"] for each in done})
     return {
         "finding": "\n".join(
-            f"- against {words}: {told_over_sets(wide, OWN, way, names)}."
+            f"- against {words}: {told_over_sets(wide, OWN, way, names, tested=0.25)}."
             for way, words in WAYS.items()
             if way != OWN
         ),
@@ -133,7 +133,7 @@ def _table(done: list[Done], names: list[str]) -> str:
         cells = []
         for way in WAYS:
             mean = Summary(list(scores(done, way, data=name).values()))
-            gap = gain(done, OWN, way, data=name)
+            gap = gain(done, OWN, way, 0.25, data=name)
             cells.append(f"{mean.mean:.1f}" + ("" if way == OWN else f" ({gap:+.1f})"))
         rows.append([name, _size(done, data=name), *cells])
     return table(["set", "rows × columns", *WAYS.values()], rows)
@@ -153,7 +153,7 @@ def _path(done: list[Done]) -> str:
         best = max(means)
         own = Summary(list(scores(done, OWN, **where).values()))
         shown = [f"**{mean:.1f}**" if mean == best else f"{mean:.1f}" for mean in means]
-        gap = gain(done, OWN, PLAIN, **where)
+        gap = gain(done, OWN, PLAIN, 0.25, **where)
         rows.append([name, _size(done, **where), *shown, f"{own.mean:.1f}", f"{gap:+.1f}"])
     titles = [f"alpha = {a:g}" for a in ALPHAS]
     return table(["set", "rows × columns", *titles, "`LMNN()`", "against alpha = 0"], rows)
@@ -164,7 +164,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     wide = [each for each in done if each.job["data"] in WIDE]
     names = present(WIDE, wide)
     for way in (PLAIN, "NCA", "PCA", STOPPED):
-        told = figure(wide, OWN, way, names)
+        told = figure(wide, OWN, way, names, tested=0.25)
         if told:
             yield Claim(f"More columns than rows: `LMNN()` against {WAYS[way]}", "answer", told)
 

@@ -12,7 +12,7 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
 from reproduce.framework.protocol import SMALL, knn, stratified
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 
 #: what differs from the defaults
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -101,10 +101,10 @@ def _gain(done: list[Done], title: str) -> Summary:
 
 
 def _clear(done: list[Done], title: str) -> tuple[list[str], list[str]]:
-    """Sets on which a setting is ahead or behind by more than two errors over the splits."""
+    """Sets on which a setting is ahead or behind by more than two corrected errors."""
     ahead, behind = [], []
     for name, gaps in _gaps(done, title).items():
-        of = Summary(gaps)
+        of = Summary(gaps, TESTED)
         if len(gaps) > 1 and abs(of.mean) > 2 * of.error:
             (ahead if of.mean > 0 else behind).append(name)
     return ahead, behind

@@ -56,7 +56,8 @@ _QUOTED = {
     "periodic": "**vicinal**, periodic map",
 }
 _NUMBERS = Path(__file__).parents[3] / "docs" / "results" / "data" / "table-peers.csv"
-_CLEAR = 2.0  # standard errors of a clear difference
+_CLEAR = 2.0  # corrected errors of a clear difference
+_TESTED = 0.2  # of the rows of a split
 _TIE = 0.05  # points within which two means are the same as printed
 
 
@@ -74,7 +75,7 @@ class _Scores:
     def lead(self, one: str, other: str) -> Summary:
         """By how much one is ahead on average over the tables, with a corrected error."""
         gaps = [self.of(name, one) - self.of(name, other) for name in self.tables]
-        return Summary(np.mean(gaps, axis=0)).corrected(self.n_splits, test_share=0.2)
+        return Summary(np.mean(gaps, axis=0), _TESTED)
 
     def of(self, name: str, method: str) -> Any:
         """Accuracies on a table, split by split."""
@@ -184,7 +185,9 @@ def _against(scores: _Scores) -> str:
             if other == ours:
                 cells.append("–")
                 continue
-            gaps = [Summary(scores.of(n, ours) - scores.of(n, other)) for n in scores.tables]
+            gaps = [
+                Summary(scores.of(n, ours) - scores.of(n, other), _TESTED) for n in scores.tables
+            ]
             ahead = sum(gap.mean > _CLEAR * gap.error and gap.mean > 0 for gap in gaps)
             behind = sum(-gap.mean > _CLEAR * gap.error and gap.mean < 0 for gap in gaps)
             mean = np.mean([gap.mean for gap in gaps])
@@ -263,10 +266,13 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     }  # fmt: skip
     for says, (one, other) in asked.items():
         gaps = [scores.of(name, one) - scores.of(name, other) for name in scores.tables]
-        each = [Summary(gap) for gap in gaps]
+        each = [Summary(gap, _TESTED) for gap in gaps]
         ahead = sum(gap.mean > _CLEAR * gap.error > 0 for gap in each)
         behind = sum(-gap.mean > _CLEAR * gap.error > 0 for gap in each)
-        mean, counts = Summary(np.mean(gaps, axis=0)), f"ahead on {ahead}, behind on {behind}"
+        mean, counts = (
+            Summary(np.mean(gaps, axis=0), _TESTED),
+            f"ahead on {ahead}, behind on {behind}",
+        )
         rest = _rests_on(scores, one, other)
         beside = f" ({rest[1]:+.1f} without the set {rest[0]})" if rest else ""
         yield Claim(
@@ -283,10 +289,11 @@ def _rests_on(scores: _Scores, one: str, other: str) -> tuple[str, Summary] | No
         return int(np.sign(gap.mean)) if abs(gap.mean) > _CLEAR * gap.error > 0 else 0
 
     gaps = {name: scores.of(name, one) - scores.of(name, other) for name in scores.tables}
-    whole = Summary(np.mean(list(gaps.values()), axis=0))
+    whole = Summary(np.mean(list(gaps.values()), axis=0), _TESTED)
     changed = {}
     for name in gaps if len(gaps) > 2 else ():
-        rest = Summary(np.mean([gap for each, gap in gaps.items() if each != name], axis=0))
+        others = [gap for each, gap in gaps.items() if each != name]
+        rest = Summary(np.mean(others, axis=0), _TESTED)
         if sign(rest) != sign(whole):
             changed[name] = rest
     if not changed:

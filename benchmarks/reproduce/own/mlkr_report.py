@@ -9,7 +9,7 @@ import numpy as np
 
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import bullets, table
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 from reproduce.own.regression_tables import REAL, TABLES
 
 #: columns of the tables, in order
@@ -27,7 +27,7 @@ SPLITS, FOLDS = 10, 5
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 10, 14, 20, 30)
 RIDGES = np.logspace(-3, 4, 15)
 SHARES = (1.0, 0.33)  # of the columns that a split of a tree may use
-_CLEAR = 2.0  # standard errors of a clear difference
+_CLEAR = 2.0  # corrected errors of a clear difference
 
 
 def _scores(done: list[Done], name: str, method: str, measure: str) -> Any:
@@ -35,16 +35,16 @@ def _scores(done: list[Done], name: str, method: str, measure: str) -> Any:
     return np.array([each.result[key] for each in done if each.job["data"] == name])
 
 
+def _gap(done: list[Done], name: str, one: str, other: str) -> Summary:
+    """By how much one R² is ahead of another on a table, in points."""
+    gaps = _scores(done, name, one, "R2") - _scores(done, name, other, "R2")
+    return Summary(gaps, TESTED)
+
+
 def parts(done: list[Done]) -> dict[str, Any]:
     """Both tables, and the sentences about them."""
     names = [name for name in TABLES if any(each.job["data"] == name for each in done)]
-    ahead = {
-        peer: {
-            name: Summary(_scores(done, name, "MLKR", "R2") - _scores(done, name, peer, "R2"))
-            for name in names
-        }
-        for peer in PEERS
-    }
+    ahead = {peer: {name: _gap(done, name, "MLKR", peer) for name in names} for peer in PEERS}
     clear = {
         peer: [name for name, gap in gaps.items() if gap.mean > _CLEAR * gap.error]
         for peer, gaps in ahead.items()
@@ -83,7 +83,7 @@ def _table(done: list[Done], names: list[str], measure: str) -> str:
         cells[best] = f"**{cells[best]}**"
         rows.append([name, *cells.values()])
         if measure == "R2":
-            gap = Summary(found["MLKR"] - found["k-NN"])
+            gap = Summary(found["MLKR"] - found["k-NN"], TESTED)
             rows[-1].append(f"{gap:+.1f}")
     titles = ["table", *METHODS.values()]
     if measure != "R2":
@@ -92,7 +92,7 @@ def _table(done: list[Done], names: list[str], measure: str) -> str:
         method: np.mean([_scores(done, name, method, measure) for name in names], axis=0)
         for method in METHODS
     }
-    gap = Summary(per_split["MLKR"] - per_split["k-NN"])
+    gap = Summary(per_split["MLKR"] - per_split["k-NN"], TESTED)
     mean = [_cell(values, measure) for values in per_split.values()]
     rows.append(["**mean**", *mean, f"{gap:+.1f}"])
     return table([*titles, "`MLKR()` − k-NN"], rows)
@@ -152,10 +152,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     """The answers of the index."""
     names = [name for name in TABLES if any(each.job["data"] == name for each in done)]
     for peer in PEERS:
-        gaps = [
-            Summary(_scores(done, name, "MLKR", "R2") - _scores(done, name, peer, "R2"))
-            for name in names
-        ]
+        gaps = [_gap(done, name, "MLKR", peer) for name in names]
         ahead = sum(gap.mean > _CLEAR * gap.error > 0 for gap in gaps)
         behind = sum(-gap.mean > _CLEAR * gap.error > 0 for gap in gaps)
         mean = Summary([gap.mean / 100 for gap in gaps])

@@ -9,14 +9,14 @@ import numpy as np
 
 from reproduce.framework.experiment import Done
 from reproduce.framework.index import LONGEST
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 
 __all__ = [
     "clear", "decides", "figure", "fitting", "gain", "over_sets", "present", "scores", "subsample",
     "told", "told_over_sets",
 ]  # fmt: skip
 
-#: a difference below this many standard errors is none that we can tell
+#: a difference below this many corrected standard errors is none that we can tell
 ERRORS = 2.0
 
 
@@ -35,15 +35,23 @@ def scores(done: list[Done], key: str, **where: Any) -> dict[int, float]:
     }
 
 
-def gain(done: list[Done], one: str, other: str, **where: Any) -> Summary | None:
+def gain(
+    done: list[Done], one: str, other: str, tested: float = TESTED, **where: Any
+) -> Summary | None:
     """By how much one score exceeds the other, paired over the splits that have both."""
     first, second = scores(done, one, **where), scores(done, other, **where)
     common = sorted(first.keys() & second.keys())
-    return Summary([first[split] - second[split] for split in common]) if common else None
+    gaps = [first[split] - second[split] for split in common]
+    return Summary(gaps, tested) if gaps else None
 
 
 def over_sets(
-    done: list[Done], one: str, other: str, names: Sequence[str], **where: Any
+    done: list[Done],
+    one: str,
+    other: str,
+    names: Sequence[str],
+    tested: float = TESTED,
+    **where: Any,
 ) -> Summary | None:
     """The same on average over the sets, whose splits are independent of each other."""
     by_set = []
@@ -56,7 +64,7 @@ def over_sets(
         return None
     common = sorted(set.intersection(*(set(gaps) for gaps in by_set)))
     means = [float(np.mean([gaps[split] for gaps in by_set])) for split in common]
-    return Summary(means) if means else None
+    return Summary(means, tested) if means else None
 
 
 def told(found: Summary | None, n_splits: int) -> str:

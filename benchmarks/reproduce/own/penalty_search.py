@@ -13,7 +13,7 @@ from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.protocol import SMALL, stratified
-from reproduce.framework.statistics import Summary, correction
+from reproduce.framework.statistics import Summary
 from reproduce.own.paired import (
     figure,
     gain,
@@ -103,8 +103,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         **{f"table_{group}": _table(done, known) for group, known in names.items()},
         "cost": table(["", *FITS.values()], _cost(done, [*names["real"], *names["made"]])),
         "seconds": _seconds_words(done),
-        "n_splits": (n_splits := len({each.job["split"] for each in done})),
-        "correction": f"{correction(n_splits):.1f}",
+        "n_splits": len({each.job["split"] for each in done}),
         "n_real": len(names["real"]),
         "n_made": len(names["made"]),
         "most": f"{MOST:,}",

@@ -15,11 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from reproduce.framework import protocol
 from reproduce.framework.experiment import Claim, Done, Experiment, Job
 from reproduce.framework.pages import table
-from reproduce.framework.statistics import Summary, correction
+from reproduce.framework.statistics import Summary
 from reproduce.own.paired import gain, over_sets, present, scores, told_over_sets
 
 SETS = ("digits", "landsat", "segment")
 ANNOTATORS, TRAINING, TEST, RANK, SPLITS = 5, 600, 1500, 10, 10
+TESTED = TEST / (TEST + TRAINING)
 #: what a wrong annotator says, and how often they err on average
 KINDS = ("any class", "look-alike")
 RATES = (0.2, 0.4)
@@ -97,8 +98,8 @@ def parts(done: list[Done]) -> dict[str, Any]:
             f"{Summary(list(scores(done, key, **where).values())):.1f}"
             for key in ("wrong", *LEARNT_FROM)
         )
-        brier = gain(done, f"Brier, {VOTES}", f"Brier, {MAJORITY}", **where)
-        gap = gain(done, VOTES, MAJORITY, **where)
+        brier = gain(done, f"Brier, {VOTES}", f"Brier, {MAJORITY}", TESTED, **where)
+        gap = gain(done, VOTES, MAJORITY, TESTED, **where)
         rows.append([name, kind, rate, wrong, *accuracies, f"{gap:+.1f}", f"{brier:+.1f}"])
     head = ["set", "errors", "rate", "wrong majorities", *LEARNT_FROM, "votes − majority", "Brier"]
     return {
@@ -106,8 +107,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
         "table": table(head, rows),
         "gain": _gain(done),
         "cost": f"{_cost(done):.1f}",
-        "n_splits": (n_splits := len({each.job["split"] for each in done})),
-        "correction": f"{correction(n_splits, TEST / (TEST + TRAINING)):.1f}",
+        "n_splits": len({each.job["split"] for each in done}),
         "training": TRAINING,
         "test": f"{TEST:,}",
         "annotators": ANNOTATORS,
@@ -118,7 +118,7 @@ def parts(done: list[Done]) -> dict[str, Any]:
 def _findings(done: list[Done]) -> Iterator[str]:
     names = present(SETS, done)
     for kind, rate in product(KINDS, RATES):
-        told = told_over_sets(done, VOTES, MAJORITY, names, errors=kind, rate=rate)
+        told = told_over_sets(done, VOTES, MAJORITY, names, tested=TESTED, errors=kind, rate=rate)
         yield f"- errors to {_words(kind)}, mean rate {rate:g}: {told};"
     yield f"- a fit to votes takes {_cost(done):.1f} times the core seconds of a fit to labels."
 
@@ -130,7 +130,7 @@ def _words(kind: str) -> str:
 def _gain(done: list[Done]) -> str:
     """The least and the largest gain over kinds and rates, for a sentence of the guide."""
     found = [
-        over_sets(done, VOTES, MAJORITY, present(SETS, done), errors=kind, rate=rate)
+        over_sets(done, VOTES, MAJORITY, present(SETS, done), tested=TESTED, errors=kind, rate=rate)
         for kind, rate in product(KINDS, RATES)
     ]
     known = sorted((each for each in found if each is not None), key=lambda each: each.mean)
@@ -151,7 +151,8 @@ def claims(done: list[Done]) -> Iterator[Claim]:
     names = present(SETS, done)
     for kind in KINDS:
         found = {
-            rate: over_sets(done, VOTES, MAJORITY, names, errors=kind, rate=rate) for rate in RATES
+            rate: over_sets(done, VOTES, MAJORITY, names, tested=TESTED, errors=kind, rate=rate)
+            for rate in RATES
         }
         told = [f"{100 * rate:.0f} % errors: {gap:+.1f}" for rate, gap in found.items() if gap]
         if told:

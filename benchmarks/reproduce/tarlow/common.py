@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from reproduce.framework.experiment import Claim
 from reproduce.framework.pages import bullets
-from reproduce.framework.statistics import Summary, lead
+from reproduce.framework.statistics import TESTED, Summary, lead
 from vicinal import ITML, KNCA, LMNN, MCML, NCA, FromLabels
 from vicinal.samplers import StochasticQueries
 from vicinal.solvers import SGD
@@ -24,7 +24,7 @@ AUTHORS_ROWS = (200, 500)
 PASS = 10 * AUTHORS_ROWS[0] // QUERIES  # steps of a pass over all training rows
 
 
-#: standard errors beyond which a paired difference counts
+#: corrected errors beyond which a paired difference counts
 SURE = 2.0
 
 
@@ -157,7 +157,7 @@ def iterations_to(losses: Any, share: float = 0.99, window: int = 1) -> int:
 def gap_outcome(*gaps: Any) -> str:
     """Of paired differences, positive on the paper's side: seen, partly or not seen.
 
-    Seen if all of them are above zero by more than two standard errors, partly if some are; of one
+    Seen if all of them are above zero by more than two corrected errors, partly if some are; of one
     split nothing more than "partly" is said.
     """
     single = any(len(gap) < 2 for gap in gaps)
@@ -184,17 +184,15 @@ def findings(claims: Iterable[Claim]) -> str:
 
 def points(gap: Any, digits: int = 1) -> str:
     """A difference of shares in points, with its error where there are several splits."""
-    each = Summary(gap)
+    each = Summary(gap, TESTED)
     return f"{each:+.{digits}f}" if len(gap) > 1 else f"{each.mean:+.{digits}f}, one split"
 
 
-def ratio_words(logs: Any) -> str:
+def ratio_words(logs: Any, tested: float = TESTED) -> str:
     """The geometric mean of ratios, given their logarithms, and its error."""
-    logs = np.asarray(logs, dtype=float)
-    mean = float(np.exp(logs.mean()))
-    if len(logs) < 2:
-        return f"{mean:.2f}"
-    return f"{mean:.2f} ± {mean * logs.std(ddof=1) / np.sqrt(len(logs)):.2f}"
+    found = Summary(np.asarray(logs, dtype=float) / 100.0, tested)
+    mean = float(np.exp(found.mean))
+    return f"{mean:.2f} ± {mean * found.error:.2f}" if len(logs) > 1 else f"{mean:.2f}"
 
 
 def accuracies(Z: Any, y: Any, Z_test: Any, y_test: Any, ks: Iterable[int]) -> list[float]:

@@ -13,7 +13,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
-from reproduce.framework.statistics import Summary, lead
+from reproduce.framework.statistics import TESTED, Summary, lead
 from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
@@ -262,7 +262,7 @@ def _differences(done: list[Done], setting: str) -> str:
 def _shown_gap(values: Any) -> str | None:
     if values is None:
         return None
-    each = Summary(values)
+    each = Summary(values, TESTED)
     return f"{each:+.1f}" if len(values) > 1 else f"{each.mean:+.1f}"
 
 

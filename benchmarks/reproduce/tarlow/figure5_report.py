@@ -11,7 +11,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import bullets, table
 from reproduce.framework.pictures import picture, plain_frame, pyplot
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 from reproduce.tarlow.common import (
     FAMILIES,
     LEARNERS,
@@ -166,7 +166,7 @@ def _differences(found: Found) -> str:
 
 
 def _gap(found: Any) -> str | None:
-    return None if found is None else f"{Summary(found):+.2f}"
+    return None if found is None else f"{Summary(found, TESTED):+.2f}"
 
 
 def _protocol(done: list[Done]) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _verdict(*signs: float) -> str:
 
 
 def _se(gap: Any) -> float:
-    return lead(gap, np.zeros_like(gap))[1]
+    return lead(gap, np.zeros_like(gap), tested=0.0)[1]  # seeds, of the same rows
 
 
 def _one_voter(done: list[Done], setting: str) -> Judged:

@@ -30,8 +30,8 @@ SHOWN_K = (1, 3, 5, 9, 15)
 OWN, CHOSEN = "own", "chosen"
 
 
-#: paired standard errors over the splits beyond which a set is called ahead or behind
-CLEAR = 3.0
+#: corrected errors over the splits beyond which a set is called ahead or behind
+CLEAR = 2.0
 
 
 class Cell:

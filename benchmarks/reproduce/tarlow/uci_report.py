@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.framework.experiment import Claim, Done
 from reproduce.framework.pages import table
 from reproduce.framework.pictures import picture, pyplot
-from reproduce.framework.statistics import Summary
+from reproduce.framework.statistics import TESTED, Summary
 from reproduce.tarlow.common import FAMILIES, PEERS, WITHOUT_K, colour, findings, words
 from reproduce.tarlow.uci_cells import (
     CHOSEN,
@@ -180,13 +180,13 @@ def _by_set(cells: Cells) -> Iterator[str]:
             shown = []
             for gap in columns.values():
                 found = gap(cell)
-                each = None if found is None else Summary(found / 100.0)
+                each = None if found is None else Summary(found / 100.0, TESTED)
                 shown.append(each and f"{each:+.1f}")
             rows.append([name, *shown])
         if rows:
             yield (
                 f"**{rank_words}, set by set**\n\n{table(['set', *columns], rows)}\n\n"
-                "Paired differences in points, mean ± standard error over the splits, log "
+                "Paired differences in points, mean ± corrected error over the splits, log "
                 f"objective, α = {SETTINGS[0][1]:g}; methods at the test k of training."
             )
 
