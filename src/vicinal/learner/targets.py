@@ -141,8 +141,8 @@ def label_notes(y: Array) -> list[str]:
     if len(classes) > 1 and counts.max() >= _COMMON * counts.sum():
         share, most = 100 * counts.max() / counts.sum(), classes[counts.argmax()].item()
         notes.append(
-            f"Class {most!r} has {share:.0f} % of the rows; the parameter priors='uniform' weighs "
-            "all classes alike."
+            f"Class {most!r} has {share:.0f} % of the rows; the parameter priors='uniform' (in the "
+            "command: --set priors=uniform) weighs all classes alike."
         )
     return notes
 
