@@ -31,6 +31,7 @@ ADDED_LATER: set[str] = {
     "model.VoteModel",
     "model.VoteRegressionModel",
     "model.Ballots",
+    "model.Elsewhere",
 }
 
 

@@ -34,24 +34,26 @@ class ClusterLostError(RuntimeError):
 def in_one_thread(function: Callable[..., Any], *args: Any) -> Any:
     """The result of a task."""
     with at_most(1), single_threaded_blas():
-        return function(*map(_as_computed, args))
+        return function(*map(as_computed, args))
 
 
-def _as_computed(value: Any) -> Any:
+def as_computed(value: Any) -> Any:
     """Arrays as they are where they were computed: aligned, in C order, and not read-only.
 
     Those that came through the network lie at any address.  NumPy multiplies such arrays by other
     loops, which give other bits, and numba would compile its kernels once more for them.
     """
     if type(value) in (list, tuple):
-        return type(value)(map(_as_computed, value))
+        return type(value)(map(as_computed, value))
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make(map(as_computed, value))
     if type(value) is np.ndarray:
         flags = value.flags
         usual = flags.aligned and flags.writeable and flags.c_contiguous
         return value if usual else np.array(value, order="C")
     if sp.issparse(value) and value.format in ("csr", "csc"):
         parts = value.data, value.indices, value.indptr
-        return type(value)(tuple(map(_as_computed, parts)), shape=value.shape)
+        return type(value)(tuple(map(as_computed, parts)), shape=value.shape)
     return value
 
 

@@ -75,7 +75,7 @@ def predict_proba(model: Any, X: Any) -> Any:
 
 def lazily(model: Any, method: str, X: Any) -> Any:
     """A method of a fitted model, block by block; at once for what is in memory."""
-    if not is_lazy(X):
+    if not is_lazy(X) or "references_" in vars(model):
         return getattr(model, method)(X)
     settle(model)
     width, dtype = _result(model, method, X)
@@ -109,18 +109,34 @@ def by_block(
     X: Any, shapes: Sequence[tuple[tuple[int, ...], Any]], model: Any, method: str, *args: Any
 ) -> list[Any]:
     """Dask arrays of what a method returns for each block of rows of X: an array, or several."""
-    import dask.array as da
     from dask.delayed import delayed
 
     held = delayed(model, name=f"vicinal-model-{uuid.uuid4().hex}", traverse=False)
     answer = delayed(_answer, pure=False, nout=len(shapes))
+    parts, lengths = blocks_of(X, type(model).__name__)
+    return as_arrays([answer(held, method, part, *args) for part in parts], lengths, shapes)
+
+
+def blocks_of(X: Any, owner: str) -> tuple[list[Any], Sequence[float]]:
+    """The blocks of rows of X, lazily, and their lengths; what is in memory is one block."""
+    from dask.delayed import delayed
+
+    if not is_lazy(X):
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        return [delayed(X, traverse=False)], [n]
     if hasattr(X, "chunks"):
-        check_whole_rows(X, type(model).__name__)
-        parts, lengths = X.to_delayed()[:, 0], X.chunks[0]
-    else:
-        parts = X.to_delayed()
-        lengths = [np.nan] * len(parts)
-    done = [answer(held, method, part, *args) for part in parts]
+        check_whole_rows(X, owner)
+        return list(X.to_delayed()[:, 0]), X.chunks[0]
+    parts = X.to_delayed()
+    return parts, [np.nan] * len(parts)
+
+
+def as_arrays(
+    done: Sequence[Any], lengths: Sequence[float], shapes: Sequence[tuple[tuple[int, ...], Any]]
+) -> list[Any]:
+    """Dask arrays of what has been found for each block of rows: an array, or several."""
+    import dask.array as da
+
     found = []
     for i, (shape, dtype) in enumerate(shapes):
         arrays = [

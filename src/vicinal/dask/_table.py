@@ -22,6 +22,7 @@ from vicinal.core import points
 from vicinal.core.types import Array
 from vicinal.dask._cluster import Cluster
 from vicinal.dask._points import BlockPoints, Blocks
+from vicinal.models.stored import Elsewhere
 from vicinal.starts import spectral
 
 _TOGETHER = 4  # batches whose rows are fetched at once
@@ -36,20 +37,26 @@ class BlockTable:
     blocks : Blocks
     n_features : int
     dtype : dtype
+    gather_up_to : float, default=inf
+        Most bytes of embedded rows that a model brings to the client.
     """
 
     ndim = 2
 
-    def __init__(self, blocks: Blocks, n_features: int, dtype: Any) -> None:
-        self.blocks, self.dtype = blocks, np.dtype(dtype)
+    def __init__(
+        self, blocks: Blocks, n_features: int, dtype: Any, gather_up_to: float = np.inf
+    ) -> None:
+        self.blocks, self.dtype, self.gather_up_to = blocks, np.dtype(dtype), gather_up_to
         self.shape = (len(blocks), n_features)
+        #: the lengths of all blocks, the empty ones too
+        self.given = blocks.lengths
 
     @classmethod
-    def of(cls, X: Any, cluster: Cluster) -> BlockTable:
+    def of(cls, X: Any, cluster: Cluster, gather_up_to: float = np.inf) -> BlockTable:
         """The blocks of a dask array, computed and held on the workers."""
         from dask.delayed import delayed
 
-        checked = delayed(_checked_block, pure=False)
+        checked = delayed(checked_block, pure=False)
         parts = [checked(block, cluster.owner) for block in X.to_delayed()[:, 0]]
         futures = cluster.compute(parts)
         about = cluster.each(_about, futures)
@@ -60,7 +67,10 @@ class BlockTable:
                 f"The blocks of X must have one dtype. Got {', '.join(sorted(map(str, dtypes)))}."
             )
         blocks = Blocks(cluster, [future for future, *_ in kept], [n for _, n, _ in kept])
-        return cls(blocks, X.shape[1], dtypes.pop() if dtypes else X.dtype)
+        dtype = dtypes.pop() if dtypes else X.dtype
+        table = cls(blocks, X.shape[1], dtype, gather_up_to)
+        table.given = [n for n, _ in about]
+        return table
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -78,7 +88,8 @@ class BlockTable:
             if len(part)
         ]
         lengths = [len(part) for part in local if len(part)]
-        return BlockTable(Blocks(blocks.cluster, futures, lengths), self.shape[1], self.dtype)
+        some = Blocks(blocks.cluster, futures, lengths)
+        return BlockTable(some, self.shape[1], self.dtype, self.gather_up_to)
 
     def gather(self, rows: Array) -> Any:
         """Some of the rows, in any order, on the host: dense or CSR."""
@@ -95,7 +106,8 @@ class BlockTable:
         return X
 
 
-def _checked_block(X: Any, owner: str) -> Any:
+def checked_block(X: Any, owner: str) -> Any:
+    """A block of rows, as `_validation.check_rows` has them."""
     return check_array(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0,
         estimator=owner, input_name="X", order="C",
@@ -277,8 +289,11 @@ def _make_rows(
 
 
 @of_each_row.register
-def _of_each_row(X: BlockTable, function: Callable[[Any], Array]) -> Array:
+def _of_each_row(X: BlockTable, function: Callable[[Any], Array]) -> Any:
     blocks = X.blocks
+    one = function(np.zeros((1, X.shape[1]), X.dtype))
+    if len(X) * one.nbytes > X.gather_up_to:
+        return Elsewhere((len(X), one.shape[1]), one.dtype)
     return np.concatenate(blocks.cluster.each(function_of, blocks.repeat(function), blocks.futures))
 
 

@@ -109,7 +109,7 @@ class NeighbourSearchMixin:
             return self._map.embed(X)
 
     def _finish_model(self, deadline: float | None) -> None:
-        if self.rule == "knn" and self._model.asked != "local":
+        if self.rule == "knn" and self._model.asked != "local" and self._model.is_here:
             self._model.choose_voters(deadline)
 
     @property

@@ -114,15 +114,18 @@ class RegressionModel(StoredRows):
 
     def _means(self, near: Array) -> Array:
         """Means of the 1, 2, ..., k nearest rows of each query, (m, k, q)."""
-        values = self.numbers.values[near]
         weight = self.sample_weight
-        if weight is None:
-            count = np.arange(1.0, near.shape[1] + 1)[:, None]
-            return np.cumsum(values, axis=1) / count
-        total = np.cumsum(weight[near], axis=1)[:, :, None]
-        return np.cumsum(weight[near][:, :, None] * values, axis=1) / total
+        return running_means(self.numbers.values[near], None if weight is None else weight[near])
 
     def _scores_without(self, rows: Array, near: Array) -> Array:
         """Minus the squared errors of the means of the 1, 2, ... nearest others."""
         own = self.numbers.values[rows][:, None]
         return -np.sum((self._means(near) - own) ** 2, axis=2)
+
+
+def running_means(values: Array, weight: Array | None) -> Array:
+    """Means of the first 1, 2, ..., k of some numbers (m, k, q), with weights (m, k)."""
+    if weight is None:
+        return np.cumsum(values, axis=1) / np.arange(1.0, values.shape[1] + 1)[:, None]
+    total = np.cumsum(weight, axis=1)[:, :, None]
+    return np.cumsum(weight[:, :, None] * values, axis=1) / total

@@ -31,6 +31,47 @@ _TREE_UP_TO = 15  # dimensions up to which scikit-learn's search uses a tree
 _TIMED_CHUNKS = 16  # of rows, if there is a time limit
 
 
+class Elsewhere:
+    """Stands for projections that stay on a cluster: what needs them here is refused by name.
+
+    Parameters
+    ----------
+    shape : (n, d)
+    dtype : dtype
+    """
+
+    ndim = 2
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def check_fields(self) -> None:
+        """Refuse fields that no projections have."""
+        checks.need(len(self.shape) == 2, "shape must have two entries")
+        for length in self.shape:
+            checks.count(length, "shape", 1)
+        checks.need(self.dtype in (np.float32, np.float64), "dtype must be that of floats")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a coordinate."""
+        return self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise ValueError(
+            f"The {self.shape[0]:,} embedded training rows of this model stay on a cluster. Use "
+            "predict, predict_proba, kneighbors and score of the estimator of vicinal.dask that "
+            "learnt it, or to_local() of that, which brings them here."
+        )
+
+    __array__ = __getitem__ = _refuse
+
+
 class StoredRows:
     """Stored projections of the training rows, and a number k of neighbours that predict.
 
@@ -45,7 +86,7 @@ class StoredRows:
         k; "auto" chooses it by leave-one-out.  Subclasses may accept other values.
     """
 
-    Z: Array
+    Z: Any  # an array, or Elsewhere
     asked: Any
     chosen: int | None = None  # k, once it has been computed
     _known: Any = None
@@ -55,7 +96,8 @@ class StoredRows:
 
     def check_fields(self) -> None:
         """Refuse fields that do not fit together."""
-        checks.real(self.Z, 2, "Z")
+        if self.is_here:
+            checks.real(self.Z, 2, "Z")
         n, d = self.Z.shape
         checks.need(n >= 1 and d >= 1, "Z must not be empty")
         if not (self.asked is None or isinstance(self.asked, str)):
@@ -63,6 +105,11 @@ class StoredRows:
         if self.chosen is not None:
             checks.count(self.chosen, "chosen", 1, n)
         checks.need(self.n_outputs >= 1, "there is nothing to predict")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the projections are in memory, and not on a cluster."""
+        return not isinstance(self.Z, Elsewhere)
 
     @property
     def n_outputs(self) -> int:

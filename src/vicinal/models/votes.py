@@ -85,13 +85,10 @@ class NeighbourModel(StoredRows):
 
     def _shares(self, neighbours: Array, k: Array) -> Array:
         """Class shares among the first k of each row's neighbours, sorted by distance."""
-        codes = self.labels.codes[neighbours]
         weight = self.labels.sample_weight
-        ballots = np.ones(codes.shape) if weight is None else weight[neighbours]
-        ballots[np.arange(codes.shape[1]) >= k[:, None]] = 0.0
-        shares = np.zeros((len(codes), len(self.labels.classes)))
-        np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
-        return shares / shares.sum(axis=1, keepdims=True)
+        ballots = np.ones(neighbours.shape) if weight is None else weight[neighbours]
+        ballots[np.arange(neighbours.shape[1]) >= k[:, None]] = 0.0
+        return vote_shares(self.labels.codes[neighbours], ballots, len(self.labels.classes))
 
     def _scores_without(self, rows: Array, near: Array) -> Array:
         """Whether the votes of the 1, 2, ... nearest others are right, for some rows."""
@@ -104,6 +101,13 @@ class NeighbourModel(StoredRows):
             votes[at, codes[column]] += 1.0 if weight is None else weight[column]
             right[:, k] = votes.argmax(axis=1) == codes[rows]
         return right
+
+
+def vote_shares(codes: Array, ballots: Array, n_classes: int) -> Array:
+    """Class shares of weighted votes: codes and weights are (m, k)."""
+    shares = np.zeros((len(codes), n_classes))
+    np.add.at(shares, (np.arange(len(codes))[:, None], codes), ballots)
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 class VotingModel(NeighbourModel):

@@ -61,35 +61,63 @@ def nca_posterior(
 
         beta = check_background(background, len(labels.classes), "nca_posterior")
     mass, class_mass, unit = reference_mass(labels, weight, np.arange(len(labels)), beta)
-    rows = np.flatnonzero(mass)
-    if not len(rows):
+    if not mass.any():
         raise ValueError("At least one reference must have a positive weight.")
-    Z_reference = with_range(Z_reference, mass[rows], Z)
-    Z = Z.astype(Z_reference.dtype, copy=False)
-    data = Data(Z_reference, labels.codes, mass, rows[:0], rows)
-    backend = choose.backend(Z_reference, len(rows))
-    sums = backend.sums_by_class if log else backend.leading_sums_by_class
-    log_sums, minima = sums(Z, data, kernel, len(labels.classes))
+    n_classes = len(labels.classes)
+    log_sums, minima = posterior_sums(Z, Z_reference, labels.codes, mass, kernel, n_classes, log)
     if beta is not None:
         unit += kernel.log_integral(Z.shape[1]) * np.log2(np.e)
-        masses = background_mass(labels, beta, class_mass, rows[:0], np.empty(0), unit)[0]
+        nothing, rows = np.empty(0, dtype=np.intp), np.flatnonzero(mass)
+        masses = background_mass(labels, beta, class_mass, nothing, np.empty(0), unit)[0]
+        Z_reference = with_range(Z_reference, mass[rows], Z)
+        Z = Z.astype(Z_reference.dtype, copy=False)
+        data = Data(Z_reference, labels.codes, mass, nothing, rows)
         log_sums, minima = with_background(log_sums, minima, Z, data, weight, masses)
-    nearest = minima.min(axis=1, keepdims=True)
-    logits = log_sums - (minima - np.where(np.isinf(nearest), 0.0, nearest))
+    return probabilities(log_sums, minima, class_sums(labels, mass, np.arange(len(mass))), log)
+
+
+def posterior_sums(
+    Z: Array,
+    Z_reference: Array,
+    codes: Array,
+    mass: Array,
+    kernel: Kernel,
+    n_classes: int,
+    log: bool = False,
+) -> tuple[Array, Array]:
+    """log2 of the kernel sums of points over each class, and their shifts: (n, n_classes).
+
+    They can be merged with the sums over other references (`engines.base.merge`).
+    """
+    rows = np.flatnonzero(mass)
+    if not len(rows):
+        nothing = np.full((len(Z), n_classes), np.inf)
+        return -nothing, nothing
+    Z_reference = with_range(Z_reference, mass[rows], Z)
+    Z = Z.astype(Z_reference.dtype, copy=False)
+    backend = choose.backend(Z_reference, len(rows))
+    sums = backend.sums_by_class if log else backend.leading_sums_by_class
+    return sums(Z, Data(Z_reference, codes, mass, rows[:0], rows), kernel, n_classes)
+
+
+def probabilities(log2: Array, shift: Array, priors: Array, log: bool = False) -> Array:
+    """Class probabilities from the sums over each class; the priors where all sums are empty."""
+    nearest = shift.min(axis=1, keepdims=True)
+    logits = log2 - (shift - np.where(np.isinf(nearest), 0.0, nearest))
     alone = np.isinf(nearest[:, 0])
     if alone.any():
         with np.errstate(divide="ignore"):
-            logits[alone] = np.log2(class_sums(labels, mass, rows))
+            logits[alone] = np.log2(priors)
         warnings.warn(
-            f"{alone.sum()} of {len(Z)} rows have no reference in range of the compact kernel: "
+            f"{alone.sum()} of {len(log2)} rows have no reference in range of the compact kernel: "
             "they are given the class priors.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     logits -= logits.max(axis=1, keepdims=True)
-    probabilities = np.exp2(logits)
-    total = probabilities.sum(axis=1, keepdims=True)
-    return np.log(2.0) * (logits - np.log2(total)) if log else probabilities / total
+    shares = np.exp2(logits)
+    total = shares.sum(axis=1, keepdims=True)
+    return np.log(2.0) * (logits - np.log2(total)) if log else shares / total
 
 
 def nca_effective_n_neighbors(

@@ -72,6 +72,7 @@ HOMES: dict[str, str] = {
     **_listed("model.", "models.soft", "DistributionModel MatchModel PartnerModel"),
     **_listed("model.", "models.votes", "VotingModel Chi2VotingModel"),
     **_listed("model.", "models.regression", "RegressionModel"),
+    **_listed("model.", "models.stored", "Elsewhere"),
     **_listed("model.", "models.vote", "VoteModel VoteRegressionModel Ballots"),
     **_listed("model.", "models.picture", "Picture Target"),
     # how it was learnt, and where a fit stands

@@ -80,18 +80,29 @@ def kernel_means(
     Z: Array, Z_reference: Array, charges: Array, mass: Array | None, kernel: Kernel
 ) -> Array:
     """The weighted mean of the references' charges at each point, (n, q); see `Backend`."""
-    n, everyone = len(Z), np.arange(len(Z) + len(Z_reference))
-    weight = np.ones(len(everyone))
-    if mass is not None:
-        weight[n:] = mass
-    masses = plain_mass(weight, everyone[n:])
-    references = everyone[n:][masses[n:] > 0]  # those so light that no sum changes are left out
-    Z_reference = with_range(Z_reference, masses[references], Z)
-    points = np.concatenate([Z, Z_reference], dtype=Z_reference.dtype)
+    everyone = np.ones(len(Z_reference)) if mass is None else mass
+    mass = plain_mass(everyone, np.arange(len(everyone)))
     # a common constant changes nothing else, and without it float32 keeps more digits
     centre = charges.mean(axis=0)
-    everything = np.zeros((len(everyone), charges.shape[1]))
-    everything[n:] = charges - centre
+    return charged_means(Z, Z_reference, charges - centre, mass, kernel).means + centre
+
+
+def charged_means(
+    Z: Array, Z_reference: Array, charges: Array, mass: Array, kernel: Kernel
+) -> Means:
+    """The weighted means of the references' charges at points, in their order.
+
+    They can be merged with the means over other references (`engines.base.merge_means`).
+    """
+    n, everyone = len(Z), np.arange(len(Z) + len(Z_reference))
+    references = n + np.flatnonzero(mass)  # those so light that no sum changes are left out
+    if not len(references):
+        nothing = np.full(n, np.inf)
+        return Means(-nothing, nothing, np.zeros((n, charges.shape[1])), everyone[:n])
+    Z_reference = with_range(Z_reference, mass[references - n], Z)
+    points = np.concatenate([Z, Z_reference], dtype=Z_reference.dtype)
+    everything = np.concatenate([np.zeros((n, charges.shape[1])), charges])
+    masses = np.concatenate([np.ones(n), mass])
     classes = np.zeros(len(everyone), dtype=np.intp)
     data = Data(points, classes, masses, everyone[:n], references)
-    return BlockChargedSums(data, everything, kernel).sums().means + centre
+    return BlockChargedSums(data, everything, kernel).sums()
