@@ -34,13 +34,14 @@ if SMOKE:
 import numpy as np
 import torch
 
-from vicinal import MLKR, NCA
+from vicinal import KNCA, MLKR, NCA
 from vicinal.datasets import load
 from vicinal.densities import Gaussian
 from vicinal.engines import cuda
-from vicinal.engines.cuda import backend, class_sums, dots
+from vicinal.engines.base import Data
+from vicinal.engines.cuda import backend, class_sums, dots, votes
 from vicinal.engines.cuda.arrays import DeviceArray
-from vicinal.objectives import MLKRLoss, NCALoss, nca_posterior
+from vicinal.objectives import KNCALoss, MLKRLoss, NCALoss, knca_posterior, nca_posterior
 from vicinal.targets import Labels, Numbers
 
 warnings.simplefilter("ignore")
@@ -192,6 +193,57 @@ def check() -> None:
         row(name, work)
 
 
+def check_votes() -> None:
+    """kNCA against the CPU in float64 on few rows, and against the GPU in float64 on all."""
+    table("Correctness of kNCA, float32 against float64",
+          "points, rows, counted in logarithms, loss, error of the loss, of the gradient, bar, , "
+          "same bits")  # fmt: skip
+    few = 60 if SMOKE else 2000
+    cases: list[tuple[str, int, int, int, str, dict[str, Any]]] = [
+        (f"d = {d}, k = {k}, {vote}, Z × {scale}", few, d, k, vote,
+         {"within": 1.0 * scale, "between": 2.0 * scale})
+        for d, k, vote, scale in (
+            (2, 5, "majority", 1), (2, 5, "majority", 10), (2, 5, "majority", 100),
+            (5, 5, "all", 1), (5, 1, "majority", 1), (16, 5, "majority", 0.5),
+            (32, 3, "majority", 0.5), (2, 15, "majority", 1),
+        )
+    ]  # fmt: skip
+    cases.append(
+        ("d = 2, k = 5, 97 classes", few, 2, 5, "majority", {"classes": 6 if SMOKE else 97})
+    )
+    cases.append(("d = 2, k = 5", N, 2, 5, "majority", {}))
+    cases.append(("d = 5, k = 5, converged", N, 5, 5, "majority", {"within": 4, "between": 20}))
+    for name, n, d, k, vote, how in cases:
+
+        def work(n: int = n, d: int = d, k: int = k, vote: str = vote, how: Any = how) -> list[Any]:
+            Z, y = blobs(n, d, **how)
+            loss = KNCALoss(2 if SMOKE else k, vote)
+            evaluate = evaluation(Z, Labels(y), loss)
+            found, again = evaluate(), evaluate()
+            if n == few:
+                exact = loss(Z.double().cpu().numpy(), Labels(y))
+                dZ = torch.from_numpy(exact.dZ).to(DEVICE)
+            else:
+                exact = loss(DeviceArray(Z.double()), Labels(y))
+                dZ = exact.dZ.tensor
+            error = float((found.dZ.tensor.double() - dZ).norm() / dZ.norm())
+            off = abs(found.value - exact.value) / max(abs(exact.value), 1e-300)
+            same = found.value == again.value and bool((found.dZ.tensor == again.dZ.tensor).all())
+            return [f"{n:,}", found.facts["log_domain"], f"{exact.value:.4g}", f"{off:.1e}",
+                    f"{error:.1e}", "1e-05", "met" if error <= 1e-5 else "**missed**",
+                    "yes" if same else "**no**"]  # fmt: skip
+
+        row(name, work)
+
+    def chances() -> list[Any]:
+        (Z, y), new = blobs(few, 3), blobs(few // 2, 3, within=3.0)[0]
+        here = knca_posterior(new.cpu().numpy().astype(float), Z.cpu().numpy().astype(float), y, 3)
+        there = knca_posterior(DeviceArray(new), DeviceArray(Z), y, 3)
+        return [f"{len(new):,}", "–", "–", f"{np.abs(here - there).max():.1e}", "–", "–", "–", "–"]
+
+    row("chances of new points, k = 3", chances)
+
+
 # The bars
 
 
@@ -233,10 +285,14 @@ def bars() -> None:
             return bar(seconds, must, stretch)
 
         row(f"NCA {MANY:,} rows, d = {d}, nothing skipped (s)", million)
-    for name, limits in (
-        ("kNCA k = 5 over NCA (×)", (4, 3)),
-        ("KSNE(k=1), 60,000 × 50 (s)", (15, 5)),
-    ):
+    for d in (2, 5):
+
+        def over(d: int = d) -> list[Any]:
+            Z, y = blobs(N, d)
+            return bar(clock(evaluation(Z, Labels(y), KNCALoss(5)), 5) / measured[d], 4, 3)
+
+        row(f"kNCA k = 5 over NCA, d = {d} (×)", over)
+    for name, limits in (("KSNE(k=1), 60,000 × 50 (s)", (15, 5)),):
         say(f"| {name} | no engine | {limits[0]} | **missed** | {limits[1]} | **missed** |")
 
 
@@ -298,6 +354,28 @@ def parts() -> None:
         return [f"{clock(evaluation(Z, numbers, MLKRLoss()), 3):.1f}"]
 
     row(f"MLKR {N:,} rows, d = 2", regression)
+
+    def of_votes(d: int = 2, k: int = 5) -> list[Any]:
+        Z, y = blobs(N, d)
+        known: dict[str, Any] = {}
+        labels, rows = Labels(y), np.arange(N)
+
+        def made() -> Any:
+            data = Data(DeviceArray(Z, known), labels.codes, np.ones(N), rows, rows)
+            return votes.TritonVotes(data, k, False)
+
+        begin, sets = clock(made), made().sets
+        collected = clock(sets.summaries)
+        engine = made()
+        summed = clock(lambda: engine.sums(lambda odds: 1e-5 * np.ones_like(odds)))
+        pulled = clock(lambda: engine.pull(1.0))
+        peak = 0 if SMOKE else torch.cuda.max_memory_allocated() / 2**20
+        return [f"layout {begin:.2f}, summaries {collected:.2f}, these and votes {summed:.2f}, "
+                f"pull {pulled:.2f}; peak {peak:.0f} MiB"]  # fmt: skip
+
+    for d, k in ((2, 1), (2, 5), (5, 5), (16, 5), (2, 15)):
+        row(f"kNCA {N:,} rows, d = {d}, k = {k}",
+            lambda d=d, k=k: of_votes(d, 2 if SMOKE else k))  # fmt: skip
 
     def posterior() -> list[Any]:
         Z, y = blobs(MANY // 6, 5)
@@ -407,6 +485,21 @@ def fits() -> None:
 
     row(f"{MANY:,} × 50, d = 2, 30 iterations", million)
 
+    def many_votes() -> list[Any]:
+        X, y, X_test, y_test = split("usps")
+        steps = 2 if SMOKE else 60
+        parameters = {"k": 5, "alpha": "scaled", "sampling": "full", "max_iter": steps, "tol": None}
+        model = KNCA(5, device="cuda", **parameters)
+        timed(model, X, y)
+        seconds = timed(model, X, y)
+        here = KNCA(5, **parameters)
+        slow = timed(here, X, y)
+        scores = [m.set_params(device=None).score(X_test, y_test) for m in (model, here)]
+        told = f"accuracy {scores[0]:.4f}; the CPU {scores[1]:.4f} in {slow:.1f} s"
+        return [f"{seconds:.2f}", *"–" * 4, told]
+
+    row("kNCA k = 5, usps, d = 5, 60 iterations", many_votes)
+
     def kernel_regression() -> list[Any]:
         X, y, *_ = split("covtype15120")
         model = MLKR(2, alpha=1e-3, sampling="full", max_iter=2 if SMOKE else 30, tol=None)
@@ -472,7 +565,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    sections = {"check": check, "bars": bars, "parts": parts, "fits": fits}
+    sections = {"check": check, "votes": check_votes, "bars": bars, "parts": parts, "fits": fits}
     parser.add_argument("--only", nargs="+", choices=[*sections, "accuracy"])
     for flag in ("tune", "smoke", "long"):
         parser.add_argument(f"--{flag}", action="store_true")

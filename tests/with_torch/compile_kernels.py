@@ -7,12 +7,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from vicinal.engines.cuda import charged_kernels, dot_kernels, kernels
+from vicinal.engines.cuda import charged_kernels, count_kernels, dot_kernels, kernels, vote_kernels
 
 _INTS = {"SELF", "RCODE", "CCODE", "FIRST", "LAST", "RFAR", "CFAR", "SKIP", "Q", "CODE", "COUNT"}
 _SIZES = {"nr", "nc", "splits", "n"}
 _HALVES = {"RH", "RL", "CH", "CL"}
 _DOUBLES = {"SHIFT", "LOG2"}  # of `joined`
+_VOTE_INTS = {"BEGIN", "OWN", "STEPS", "LOGGED"}
+_VOTE_DOUBLES = {"REST", "W", "ODDS", "WINS", "LIMITS"}
 
 
 def type_of(name, dtype, halves):
@@ -26,11 +28,22 @@ def type_of(name, dtype, halves):
     return "*fp16" if halves and name in _HALVES else f"*{dtype}"
 
 
+def type_in_votes(name, dtype):
+    """The type of an argument of a kernel for votes."""
+    if name.islower() or name == "N":
+        return "i32"
+    if name in _INTS | _VOTE_INTS:
+        return "*i32"
+    return "*fp64" if name in _VOTE_DOUBLES else f"*{dtype}"
+
+
 def build(function, architecture, warps=1, dtype="fp32", **constants):
     """Compile a kernel, and look at its instructions."""
     signature, values = {}, {}
     for place, name in enumerate(function.arg_names):
         signature[name] = type_of(name, dtype, function.fn.__module__ == dot_kernels.__name__)
+        if function.fn.__module__ in (vote_kernels.__name__, count_kernels.__name__):
+            signature[name] = type_in_votes(name, dtype)
         if function is kernels.joined and name in _DOUBLES:
             signature[name] = "*fp64"
         if name == "KEY":
@@ -43,6 +56,20 @@ def build(function, architecture, warps=1, dtype="fp32", **constants):
     ptx = built.asm["ptx"]
     assert not re.search(r"\b(atom|red)\.", ptx), "an atomic operation has no fixed order"
     return ptx
+
+
+def build_votes(architecture):
+    """The kernels for votes, whose branches must not need memory that lanes share."""
+    for d, k, rows, columns, dtype in ((2, 5, 64, 8, "fp32"), (32, 15, 32, 4, "fp32"),
+                                       (5, 1, 32, 8, "fp64")):  # fmt: skip
+        shape = {"D": d, "K": k, "BM": rows, "ANYWHERE": dtype == "fp64"}
+        ptx = build(vote_kernels.collect, architecture, dtype=dtype, BN=columns, **shape)
+        both = {"OWN": True, "OTHER": dtype == "fp32"}
+        ptx += build(vote_kernels.pull, architecture, dtype=dtype, BN=1, **shape, **both)
+        ptx += build(vote_kernels.merged, architecture, dtype=dtype, K=k, BM=32)
+        assert ".shared." not in ptx
+    build(count_kernels.count, architecture, BM=32, SLOPES=True)
+    build(count_kernels.shares, architecture, BM=32)
 
 
 def main(architecture):
@@ -69,6 +96,7 @@ def main(architecture):
         assert "mma" in build(dot_kernels.sums, architecture, warps=4, **shape)
         del shape["WEIGHED"]
         build(dot_kernels.pull, architecture, warps=4, PRECISION="bf16x3", **shape)
+    build_votes(architecture)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from with_torch import gpu
 
-from vicinal import KNCA, LMNN, MCML, MLKR, NCA, NCARegressor
+from vicinal import LMNN, MCML, MLKR, NCA, NCARegressor
 from vicinal.densities import Compact
 from vicinal.engines.cuda import backend
 from vicinal.maps import MLP
@@ -155,7 +155,7 @@ def test_tables_that_are_no_tables_are_refused(wine):
 
 
 @pytest.mark.skipif(not gpu.REAL, reason="needs a GPU")
-@pytest.mark.parametrize("model", [KNCA(), LMNN()])
+@pytest.mark.parametrize("model", [LMNN()])
 def test_methods_without_an_engine_refuse_tensors(wine, model):
     with pytest.raises(TypeError, match=r"Use X.cpu\(\)"):
         model.fit(gpu.tensor(wine[0]), wine[1])

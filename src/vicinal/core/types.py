@@ -408,6 +408,9 @@ class PairCost(NamedTuple):
     pair_bytes: float = 24.0
     #: further bytes of an evaluation, besides the points
     more: Callable[[EvaluationSize], float] = _nothing_more
+    #: on a GPU: how many times as long as NCA, and further bytes there
+    gpu_times: float = 1.0
+    gpu_more: Callable[[EvaluationSize], float] = _nothing_more
 
 
 class MapCost(NamedTuple):

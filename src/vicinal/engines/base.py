@@ -228,7 +228,7 @@ class Votes(Protocol):
         """
         ...
 
-    def pull(self, weight: float) -> Array:
+    def pull(self, weight: float) -> Any:
         """Gradient of the weight times the sum of all losses, (n, d)."""
         ...
 

@@ -34,6 +34,7 @@ from vicinal.core.types import (
     Voters,
     is_auto,
 )
+from vicinal.engines import cuda
 from vicinal.estimators._classifier import LabelledLearner, check_k, learnt_k
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
 from vicinal.fit.method import ALPHAS, Data, Method, method_of
@@ -47,6 +48,7 @@ from vicinal.objectives._votes import SAFE_K, can_win, large_k, usable_votes
 from vicinal.starts import Start
 from vicinal.targets import Labels
 
+_GPU_TIMES = 4.0  # the time of NCA there, at k = 5: an estimate
 _LISTED = 10  # lists requested by name hold at least this many times k rows
 
 
@@ -146,6 +148,10 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         How many candidates of a search are learnt at once, in threads that share those of the
         library; None and -1: as many as there are folds, if there are threads for them.  The
         result is the same for any number.
+    device : {None, "cpu", "cuda", "cuda:N"}, default=None
+        Where the fit and the predictions run.  None and "cpu" are the CPU.  A tensor on a GPU as X
+        stays there in any case, and predictions for it are tensors there.  docs/howto/gpu.md says
+        what runs on a GPU.
     random_state : int, RandomState or None, default=None
         For random starts, batches, lists, held-out rows, folds and the samples that set a scale.
     verbose : int, default=0
@@ -226,6 +232,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         reservoir_size: int = 10_000,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -252,6 +259,7 @@ class KNCA(LearntMetricMixin, LabelledLearner):
         self.reservoir_size = reservoir_size
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -344,7 +352,15 @@ def _cost(k: int) -> PairCost:
     single, double = (1.5 + 0.3 * k, 0.27), (3.2 + 0.95 * k, 0.65)
     listed = (45.0 + 8.0 * k, 5.0)
     pair_bytes, more = 24.0 + 5.6 * k, partial(_votes_bytes, k)
-    return PairCost(single, double, listed, both_ways=False, pair_bytes=pair_bytes, more=more)
+    return PairCost(
+        single, double, listed, both_ways=False, pair_bytes=pair_bytes, more=more,
+        gpu_times=_GPU_TIMES, gpu_more=partial(_gpu_bytes, k),
+    )  # fmt: skip
+
+
+def _gpu_bytes(k: int, size: EvaluationSize) -> float:
+    """Memory on a GPU: the summaries and slopes of all queries and classes, and their votes."""
+    return cuda.vote_bytes(size.n, size.n_classes, k, size.itemsize)
 
 
 def _votes_bytes(k: int, size: EvaluationSize) -> float:

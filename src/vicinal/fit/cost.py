@@ -137,7 +137,7 @@ def gpu_seconds(size: Size, pairs: float) -> float:
     """Seconds of one evaluation on a GPU as measured on an H200, whichever it is."""
     d = size.n_components
     each = _GPU_PAIR[0] + _GPU_PAIR[1] * d if d <= 8 else _GPU_DOT[0] + _GPU_DOT[1] * d
-    return float(np.round(pairs * each + _GPU_START, 6))
+    return float(np.round(pairs * each * size.pair.gpu_times + _GPU_START, 6))
 
 
 def fit_cost(plan: Any, size: Size) -> Cost:

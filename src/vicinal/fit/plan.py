@@ -16,7 +16,7 @@ from vicinal import maps, samplers, solvers
 from vicinal._features import check_varies
 from vicinal.core.problem import Problem
 from vicinal.core.seeds import rng_for
-from vicinal.core.types import Array, Sampler, Solver, is_auto
+from vicinal.core.types import Array, EvaluationSize, Sampler, Solver, is_auto
 from vicinal.densities import Gaussian, Kernel
 from vicinal.engines import cuda
 from vicinal.fit.cost import Cost, Size, evaluation_seconds, fit_cost, in_short
@@ -267,7 +267,9 @@ def size_of(data: Data, method: Method, searches: bool = False) -> Size:
     dense = not sp.issparse(data.X)
     n_classes = 0 if data.classes is None else len(data.classes)
     size = Size(data.n, data.n_features, widest, itemsize, dense, method.cost, n_classes)
-    size = size._replace(gpu=cuda.engine_of(data.X, widest))
+    whole = EvaluationSize(data.n, data.n_features, widest, 8, n_classes or 1, False)
+    more = method.cost.gpu_more(whole) if cuda.is_table(data.X) else 0.0
+    size = size._replace(gpu=cuda.engine_of(data.X, widest, more))
     stated = method.mapping.cost
     return size if stated is None else size._replace(map=stated(data.n_features, itemsize))
 

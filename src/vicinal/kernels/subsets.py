@@ -17,6 +17,20 @@ from vicinal.kernels._jit import exp2, helper, kernel, minimum
 #: exponent below which plain weights count as 0; above it, none becomes denormal
 LOWEST = -1000.0
 _HIGHEST = 1000.0  # above it sums overflow, which marks the lane for logarithms
+#: largest weight of won or lost sets at which no sum has overflowed; after an overflow the weight
+#: may be NaN (infinity times a class without members): tests are written so that NaN fails them
+MOST = 2.0**1000
+_SPARE_BITS = 70  # lost terms must be lighter than kept ones by this many bits
+
+
+def least_weight(n, k):
+    """The least weight of sets of k of n references for which plain numbers suffice.
+
+    Sets with a member too light for plain numbers weigh less than binom(n, k) times that limit in
+    all, which is negligible compared with it.
+    """
+    lost = LOWEST + k * np.log2(max(2.0, np.e * n / k))
+    return 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
 
 
 def slopes_room(k, lanes):

@@ -59,7 +59,7 @@ _OWN, _OWN_WIN, _OWN_LOSE, _WINNING, _LOSING, _UNDECIDED, _REST, _ONE = 0, 1, 2,
 _SINGLE = 11
 
 
-class _Places:
+class Places:
     """The first row of each polynomial.
 
     ``others``: class polynomials with the own class of each lane replaced by 1; ``suffix``,
@@ -82,7 +82,7 @@ class _Places:
 
 def vote_room(C: int, k: int, W: int) -> VoteRoom:
     """Scratch for C classes, sets of k and up to W lanes: O(C k W), 7 C + 14 rows of (k + 1) W."""
-    places = _Places(C, k)
+    places = Places(C, k)
     rows = np.empty((places.n_rows, W))
     return VoteRoom(rows, rows[places.P_win[0] :].reshape(2, C, k + 1, W))
 
@@ -94,7 +94,7 @@ class _Steps:
     """Builds the list of steps, as rows of ten integers that `_do` reads."""
 
     def __init__(self, C: int, k: int) -> None:
-        self.C, self.k, self.at = C, k, _Places(C, k)
+        self.C, self.k, self.at = C, k, Places(C, k)
         self.steps: list[tuple[int, ...]] = []
 
     def table(self) -> NDArray:
@@ -224,7 +224,7 @@ def _limits(C: int, k: int, unanimous: bool) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=8)
-def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ...]]:
+def vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ...]]:
     """Steps for `vote_lanes`, and the first rows of the others, the own class and own votes."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
@@ -246,7 +246,7 @@ def _vote_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, tuple[int, ..
 
 
 @lru_cache(maxsize=8)
-def _win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
+def win_steps(C: int, k: int, unanimous: bool) -> tuple[NDArray, int, int]:
     """Steps for `win_lanes`, and the first rows of the classes and of the results."""
     first_win, last_lose = _limits(C, k, unanimous)
     steps = _Steps(C, k)
@@ -360,7 +360,7 @@ def vote_lanes(F, own, k, unanimous, weights, work, log):
         probabilities, 0 in lanes without such a set (plain: of weight ``LEAST`` or more)
     log : None for plain numbers, any int for base-2 logarithms
     """
-    steps, (others, mine, *votes) = _vote_steps(len(F), k, bool(unanimous))
+    steps, (others, mine, *votes) = vote_steps(len(F), k, bool(unanimous))
     rows = work.rows
     _separate(F, own, others, mine, rows, log)
     _do(steps, rows, rows, rows, F.shape[2], log)
@@ -379,7 +379,7 @@ def win_lanes(F, k, unanimous, wins, work, log):
     wins : (C, W) weights; in the arithmetic; out
     """
     C, degrees, W = F.shape
-    steps, others, out = _win_steps(C, k, bool(unanimous))
+    steps, others, out = win_steps(C, k, bool(unanimous))
     rows = work.rows
     rows[others : others + C * degrees, :W] = F.reshape(-1, W)
     _do(steps, rows, rows, rows, W, log)

@@ -165,7 +165,7 @@ class KNCAModel(NeighbourModel):
         return sums._replace(fixed_bytes=sums.fixed_bytes + counters)
 
     def _posterior(self, Z: Array) -> Array:
-        return knca_posterior(Z, self.Z, self.labels, self.k, self.vote)
+        return knca_posterior(Z, self.known, self.labels, self.k, self.vote)
 
     def _n_voters(self, asked: Any, deadline: float | None) -> int:
         return super()._n_voters(self.k if asked is None else asked, deadline)

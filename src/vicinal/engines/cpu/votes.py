@@ -18,11 +18,6 @@ from vicinal.engines.cpu.lanes import AllPairs, BatchState, far_energy
 from vicinal.engines.cpu.listed_lanes import ListedPairs
 from vicinal.kernels import subsets, votes
 
-# Largest weight of won or lost sets at which no sum has overflowed.  After an overflow the weight
-# may be NaN (infinity times a class without members): tests are written so that NaN fails them.
-_MOST = 2.0**1000
-_SPARE_BITS = 70  # lost terms must be lighter than kept ones by this many bits
-
 
 class ClassSummary(NamedTuple):
     """Summaries of the classes for some lanes, see :mod:`vicinal.kernels.knca`.
@@ -88,10 +83,7 @@ class VoteCounter:
         log: int | None = None,
     ) -> None:
         self.k, self.unanimous, self.far, self.n, self.log = k, unanimous, far, n, log
-        # Sets with a member too light for plain numbers weigh less than binom(n, k) times that
-        # limit in all: negligible compared with ``least``.
-        lost = subsets.LOWEST + k * np.log2(max(2.0, np.e * n / k))
-        self.least = 2.0 ** min(max(lost + _SPARE_BITS, -880.0), 1000.0)
+        self.least = subsets.least_weight(n, k)
         self.F = np.empty((n_classes, k + 1, lanes))
         self.weights = np.empty((2, lanes))
         self.vote_room = votes.vote_room(n_classes, k, lanes)
@@ -114,7 +106,7 @@ class VoteCounter:
             return lose - win
         with np.errstate(divide="ignore", invalid="ignore"):
             odds = np.log2(lose) - np.log2(win)
-        within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= _MOST)
+        within = (np.minimum(win, lose) >= self.least) & (np.maximum(win, lose) <= subsets.MOST)
         if not within.all():
             self._redo_in_logarithms(np.flatnonzero(~within), summary, own, live, odds, slopes)
         return odds
@@ -128,7 +120,7 @@ class VoteCounter:
             wins = np.exp2(wins - wins.max(axis=0))
             return wins / wins.sum(axis=0)
         best = wins.max(axis=0)
-        within = (best >= self.least) & (best <= _MOST)
+        within = (best >= self.least) & (best <= subsets.MOST)
         with np.errstate(invalid="ignore", over="ignore"):
             wins /= wins.sum(axis=0)
         if not within.all():

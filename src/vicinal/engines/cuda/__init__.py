@@ -62,13 +62,17 @@ def _table() -> type:
     return DeviceArray
 
 
-def engine_of(X: Any, d: int) -> str:
-    """Where the rows of a table lie on a GPU, what computes there, and its memory; "" elsewhere."""
+def engine_of(X: Any, d: int, more: float = 0.0) -> str:
+    """Where the rows of a table lie on a GPU, what computes there, and its memory; "" elsewhere.
+
+    ``more`` are bytes of an evaluation besides those of `fit_bytes`.
+    """
     if not is_table(X):
         return ""
     from vicinal.engines.cuda.backend import engine_name
 
-    where, mebibytes = X.tensor.device, fit_bytes(X.shape[0], X.shape[1], X.itemsize, d) / 2**20
+    where = X.tensor.device
+    mebibytes = (fit_bytes(X.shape[0], X.shape[1], X.itemsize, d) + more) / 2**20
     return f"on {where} by {engine_name(where)}, with about {mebibytes:.1f} MiB there"
 
 
@@ -76,6 +80,23 @@ def fit_bytes(n: int, n_features: int, itemsize: int, d: int) -> int:
     """Bytes of a fit on a GPU: the table twice, and what an evaluation in float64 takes."""
     parts = 1 + round(PROGRAMS * 128 / n)
     return n * (2 * n_features * itemsize + 8 * (d + 4) * parts + 160)
+
+
+#: numbers in float64 for the votes that are counted at a time
+VOTE_ROOM = 2**26
+
+
+def vote_bytes(n: int, n_classes: int, k: int, itemsize: int) -> int:
+    """Bytes of votes of k: summaries and slopes of all queries and classes, and room for a part."""
+    numbers = n * n_classes * (k * (5 * itemsize + 8) + itemsize)
+    return numbers + 8 * min(VOTE_ROOM, n * vote_rows(n_classes, k))
+
+
+def vote_rows(n_classes: int, k: int) -> int:
+    """Numbers in float64 of a query whose votes are counted."""
+    from vicinal.kernels.votes import Places
+
+    return Places(n_classes, k).n_rows + (k + 1) * (k + 2)
 
 
 def labels_of(y: Any) -> Any:

@@ -124,6 +124,17 @@ def exact_products() -> Iterator[None]:
         setting.fp32_precision = before
 
 
+def memory_error(Z: DeviceArray, needed: int) -> MemoryError:
+    """The error for an evaluation that does not fit, with the bytes that it needs."""
+    free = torch.cuda.mem_get_info(Z.tensor.device)[0] if Z.tensor.is_cuda else 0
+    n, d = Z.shape
+    return MemoryError(
+        f"An evaluation of {n:,} rows in {d} dimensions needs about {needed:,} bytes of the GPU, "
+        f"of which {free:,} are free. Free some, use sampling='stochastic' or device=None; a fit "
+        "with a Checkpoint can be resumed."
+    )
+
+
 def device_of(name: str, owner: str) -> torch.device:
     """The device with a name, if there is such."""
     if cuda.STAND_IN is not None:

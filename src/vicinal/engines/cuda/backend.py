@@ -14,17 +14,17 @@ import numpy as np
 import torch
 
 from vicinal.core.types import Array, Pairs
-from vicinal.densities import Kernel
-from vicinal.engines.base import ChargedSums, ClassSums, Data, MatchSums
+from vicinal.densities import Gaussian, Kernel
+from vicinal.engines.base import ChargedSums, ClassSums, Data, MatchSums, Votes
 from vicinal.engines.cuda import blocked
 from vicinal.engines.cuda.arrays import DeviceArray
 from vicinal.engines.cuda.layout import padded_rows
 
 _PADDED = 16384  # rows of padding that cost little
+#: largest coordinate for kernels, in which padding lies beyond
+LARGEST = 1e12
 
 _MISSING = {
-    "votes": "votes of k neighbours (KNCA)",
-    "win_shares": "votes of k neighbours (KNCA)",
     "margins": "margins (LMNN)",
     "set_sums": "sums over sets of k (KSNE)",
     "attraction": "lists of affinities (KSNE)",
@@ -71,7 +71,7 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassS
     """See `base.Backend`."""
     _check(pairs, kernel)
     Z: Any = data.Z
-    if uses_triton(Z.tensor.device) and len(data.query_rows) and _few_padded(data):
+    if uses_triton(Z.tensor.device) and len(data.query_rows) and _suits(data):
         from vicinal.engines.cuda import class_sums as direct
         from vicinal.engines.cuda import dots
 
@@ -84,9 +84,11 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassS
     return blocked.BlockedSums(data, kernel, blocked.class_matches(data, Z))
 
 
-def _few_padded(data: Data) -> bool:
-    """Whether classes are not so small that tiles of one class would be mostly padding."""
+def _suits(data: Data) -> bool:
+    """Whether points are far from padding, and tiles of one class would not be mostly padding."""
     rows, where = data.reference_rows, data.Z
+    if not where.extent <= LARGEST:
+        return False
     found = where.remembered("padded", (data.codes, rows), lambda: padded_rows(data.codes[rows]))
     return found <= 2 * len(rows) + _PADDED
 
@@ -108,13 +110,42 @@ def charged_sums(
 ) -> ChargedSums:
     """See `base.Backend`."""
     _check(pairs, kernel)
-    if uses_triton(data.Z.tensor.device) and len(data.query_rows):
+    Z: Any = data.Z
+    if uses_triton(Z.tensor.device) and len(data.query_rows) and Z.extent <= LARGEST:
         from vicinal.engines.cuda import charged
 
         few = charges.shape[1] <= charged.CHARGES_UP_TO
         if few and data.Z.shape[1] <= charged.DIRECT_UP_TO:
             return charged.TritonMeans(data, charges, kernel)
     return blocked.BlockedMeans(data, charges, kernel)
+
+
+def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
+    """See `base.Backend`."""
+    _check(pairs, Gaussian())
+    _check_votes(data.Z, k)
+    from vicinal.engines.cuda.votes import TritonVotes
+
+    return TritonVotes(data, k, unanimous)
+
+
+def _check_votes(Z: Any, k: int) -> None:
+    """Refuse votes for which there is no kernel."""
+    from vicinal.engines.cuda.votes import DIMENSIONS_UP_TO, VOTERS_UP_TO
+
+    def refuse(what: str, remedy: str) -> None:
+        raise NotImplementedError(
+            f"There is no engine for votes of {what} on a GPU. Use {remedy}, or device=None."
+        )
+
+    if not uses_triton(Z.tensor.device):
+        refuse("k neighbours (KNCA) without Triton", "pip install triton")
+    if k > VOTERS_UP_TO:
+        refuse(f"k={k} neighbours", f"k={VOTERS_UP_TO} or less")
+    if Z.shape[1] > DIMENSIONS_UP_TO:
+        refuse(f"neighbours in {Z.shape[1]} dimensions", f"n_components={DIMENSIONS_UP_TO} or less")
+    if not Z.extent <= LARGEST:
+        refuse(f"points as far apart as {Z.extent:g}", "a smaller scale")
 
 
 def make_index(*_: Any) -> None:
@@ -126,7 +157,7 @@ def sums_by_class(
 ) -> tuple[Array, Array]:
     """See `base.Backend`."""
     _check(None, kernel)
-    if places is None and uses_triton(Z.tensor.device) and _few_padded(data):
+    if places is None and uses_triton(Z.tensor.device) and _suits(data):
         from vicinal.engines.cuda import posterior
 
         if posterior.suits(Z, n_classes):
@@ -140,6 +171,17 @@ def leading_sums_by_class(
 ) -> tuple[Array, Array]:
     """With all digits of the points."""
     return sums_by_class(Z, data, kernel, n_classes)
+
+
+def win_shares(
+    Z: DeviceArray, Z_reference: DeviceArray, codes: Array, n_classes: int, k: int, unanimous: bool
+) -> Array:
+    """See `base.Backend`."""
+    for points in (Z, Z_reference):
+        _check_votes(points, k)
+    from vicinal.engines.cuda import votes
+
+    return votes.win_shares(Z, Z_reference, codes, n_classes, k, unanimous)
 
 
 def kernel_means(

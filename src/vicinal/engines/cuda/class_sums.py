@@ -13,7 +13,7 @@ from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cuda import PROGRAMS, kernels
-from vicinal.engines.cuda.arrays import DeviceArray, on_its_device, sent
+from vicinal.engines.cuda.arrays import DeviceArray, memory_error, on_its_device, sent
 from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of
 from vicinal.engines.odds import OddsLoss, odds_loss
 
@@ -328,13 +328,7 @@ def _odds_loss(
     try:
         return _of_kernels(engine, weight, more, kind, gradient)
     except torch.OutOfMemoryError as error:
-        free = torch.cuda.mem_get_info(engine.Q.device)[0] if engine.Q.is_cuda else 0
-        n, d = engine.Z.shape
-        raise MemoryError(
-            f"An evaluation of {n:,} rows in {d} dimensions needs about {engine.needed_bytes:,} "
-            f"bytes of the GPU, of which {free:,} are free. Free some, use sampling='stochastic' "
-            "or device=None; a fit with a Checkpoint can be resumed."
-        ) from error
+        raise memory_error(engine.Z, engine.needed_bytes) from error
 
 
 def _of_kernels(

@@ -11,6 +11,7 @@ import torch
 
 from vicinal.core.types import Array
 from vicinal.engines.base import Data
+from vicinal.engines.cuda import PROGRAMS
 from vicinal.engines.cuda.arrays import DeviceArray, index, sent
 
 TILE = 64
@@ -155,3 +156,20 @@ def layout_of(data: Data) -> Layout:
     Z: Any = data.Z
     given = (data.codes, data.mass, data.query_rows, data.reference_rows)
     return Z.remembered("layout", given, lambda: Layout(data))
+
+
+def class_splits(
+    side: Side, blocks: int, n_classes: int
+) -> tuple[list[int], Array, Array, list[int]]:
+    """The classes with rows, the tiles of all splits, and where those of each class begin."""
+    first: list[int] = []
+    last: list[int] = []
+    ends, found = [0], np.unique(side.tile_class).tolist()
+    for c in found:
+        tiles = np.flatnonzero(side.tile_class == c)
+        parts = max(1, min(len(tiles) // 4, round(PROGRAMS / (blocks * n_classes))))
+        for part in np.array_split(tiles, parts):
+            first.append(int(part[0]))
+            last.append(int(part[-1]) + 1)
+        ends.append(len(first))
+    return found, np.array(first), np.array(last), ends

@@ -11,10 +11,10 @@ import torch
 from vicinal.core.types import Array
 from vicinal.densities import Kernel
 from vicinal.engines.base import Data
-from vicinal.engines.cuda import PROGRAMS, kernels
+from vicinal.engines.cuda import kernels
 from vicinal.engines.cuda.arrays import DeviceArray, sent
 from vicinal.engines.cuda.class_sums import _FUSED, DIRECT_UP_TO
-from vicinal.engines.cuda.layout import TILE, Side
+from vicinal.engines.cuda.layout import TILE, Side, class_splits
 
 #: classes up to which each has splits of its own
 CLASSES_UP_TO = 256
@@ -38,7 +38,7 @@ def sums_by_class(
     m, size = len(Z), -(-len(Z) // TILE) * TILE
     Q = R.new_full((d, size), pad)
     Q[:, :m] = ((Z.tensor.to(R.dtype) - centre) * scale).T
-    found, first, last, ends = _splits(side, size // TILE, n_classes)
+    found, first, last, ends = class_splits(side, size // TILE, n_classes)
     M = Q.new_empty(len(first), 2, size)
     S = torch.empty_like(M)
     nobody = torch.full((size,), -1, dtype=torch.int32, device=Q.device)
@@ -58,18 +58,3 @@ def sums_by_class(
         )
         shift[:, c], log2[:, c] = one[:, 0, :m].cpu().numpy()
     return log2, shift
-
-
-def _splits(side: Side, blocks: int, n_classes: int) -> tuple[list[int], Array, Array, list[int]]:
-    """The classes with rows, the tiles of all splits, and where those of each class begin."""
-    first: list[int] = []
-    last: list[int] = []
-    ends, found = [0], np.unique(side.tile_class).tolist()
-    for c in found:
-        tiles = np.flatnonzero(side.tile_class == c)
-        parts = max(1, min(len(tiles) // 4, round(PROGRAMS / (blocks * n_classes))))
-        for part in np.array_split(tiles, parts):
-            first.append(int(part[0]))
-            last.append(int(part[-1]) + 1)
-        ends.append(len(first))
-    return found, np.array(first), np.array(last), ends
