@@ -13,8 +13,8 @@ _INTS = {"SELF", "RCODE", "CCODE", "FIRST", "LAST", "RFAR", "CFAR", "SKIP", "Q",
 _SIZES = {"nr", "nc", "splits", "n"}
 _HALVES = {"RH", "RL", "CH", "CL"}
 _DOUBLES = {"SHIFT", "LOG2"}  # of `joined`
-_VOTE_INTS = {"BEGIN", "OWN", "STEPS", "LOGGED"}
-_VOTE_DOUBLES = {"REST", "W", "ODDS", "WINS", "LIMITS"}
+_VOTE_INTS = {"BEGIN", "OWN", "STEPS", "LOGGED", "INDICES"}
+_VOTE_DOUBLES = {"REST", "W", "ODDS", "WINS", "LIMITS", "TOTAL"}
 
 
 def type_of(name, dtype, halves):
@@ -46,7 +46,7 @@ def build(function, architecture, warps=1, dtype="fp32", **constants):
             signature[name] = type_in_votes(name, dtype)
         if function is kernels.joined and name in _DOUBLES:
             signature[name] = "*fp64"
-        if name == "KEY":
+        if name in ("KEY", "INDPTR"):
             signature[name] = "*i64"
         if name in constants:
             signature[name], values[(place,)] = "constexpr", constants[name]
@@ -59,10 +59,10 @@ def build(function, architecture, warps=1, dtype="fp32", **constants):
 
 
 def build_votes(architecture):
-    """The kernels for votes, whose branches must not need memory that lanes share."""
+    """The kernels for sets of k, whose branches must not need memory that lanes share."""
     for d, k, rows, columns, dtype in ((2, 5, 64, 8, "fp32"), (32, 15, 32, 4, "fp32"),
                                        (5, 1, 32, 8, "fp64")):  # fmt: skip
-        shape = {"D": d, "K": k, "BM": rows, "ANYWHERE": dtype == "fp64"}
+        shape = {"D": d, "K": k, "BM": rows, "ANYWHERE": dtype == "fp64", "FAMILY": int(k == 1)}
         ptx = build(vote_kernels.collect, architecture, dtype=dtype, BN=columns, **shape)
         both = {"OWN": True, "OTHER": dtype == "fp32"}
         ptx += build(vote_kernels.pull, architecture, dtype=dtype, BN=1, **shape, **both)
@@ -70,6 +70,8 @@ def build_votes(architecture):
         assert ".shared." not in ptx
     build(count_kernels.count, architecture, BM=32, SLOPES=True)
     build(count_kernels.shares, architecture, BM=32)
+    build(count_kernels.sets, architecture, BM=32)
+    build(vote_kernels.attract, architecture, dtype="fp64", D=2, GAUSSIAN=False, LENGTH=128)
 
 
 def main(architecture):

@@ -245,7 +245,7 @@ def test_blocks_of_torch_add_up(monkeypatch, rng):
 def test_what_is_missing_is_refused_by_name():
     Z = gpu.there(np.zeros((4, 2)))
     backends = choose.backend(Z, 4)
-    for name, words in (("margins", "LMNN"), ("set_sums", "KSNE")):
+    for name, words in (("margins", "LMNN"), ("set_potential", "KSNE")):
         with pytest.raises(NotImplementedError, match=words):
             getattr(backends, name)
     with pytest.raises(NotImplementedError, match="compact kernel"):

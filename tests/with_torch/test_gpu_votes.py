@@ -87,9 +87,9 @@ def test_equal_points_and_many_near_ones():
 def test_several_splits_of_a_class_give_one_summary(monkeypatch):
     """As on a device with many more places for programs than there are blocks of rows."""
     Z, y = gpu.clouds(1200, 2, n_classes=1)
-    found = votes._Sets(gpu.there(Z), layout(Z, y), 3).summaries()
+    found = votes.Sets(gpu.there(Z), layout(Z, y), 3).summaries()
     monkeypatch.setattr("vicinal.engines.cuda.layout.PROGRAMS", 1)
-    whole = votes._Sets(gpu.there(Z), layout(Z, y), 3).summaries()
+    whole = votes.Sets(gpu.there(Z), layout(Z, y), 3).summaries()
     for part, other in zip(found, whole, strict=True):
         np.testing.assert_allclose(part[..., :1100].cpu(), other[..., :1100].cpu(), rtol=1e-12)
 
@@ -126,7 +126,7 @@ def test_a_fit_and_its_predictions():
 
 def test_what_has_no_kernel_is_refused_by_name(monkeypatch):
     Z, y = gpu.clouds(40, 2)
-    with pytest.raises(NotImplementedError, match=r"votes of k=16 neighbours.*Use k=15 or less"):
+    with pytest.raises(NotImplementedError, match=r"sets of k=16 neighbours.*Use k=15 or less"):
         KNCALoss(16)(gpu.there(Z), Labels(y))
     wide = gpu.there(np.ones((40, 33)))
     with pytest.raises(NotImplementedError, match="neighbours in 33 dimensions"):
@@ -144,6 +144,6 @@ def test_too_little_memory_says_what_is_needed(monkeypatch):
     def short(self):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(votes._Sets, "summaries", short)
+    monkeypatch.setattr(votes.Sets, "summaries", short)
     with pytest.raises(MemoryError, match=r"40 rows in 2 dimensions needs about [\d,]+ bytes"):
         KNCALoss(3)(gpu.there(Z), Labels(y))

@@ -295,7 +295,7 @@ class SetSums(Protocol):
         """The log of the total weight of all sets of k, for each query."""
         ...
 
-    def pull(self, factors: Array) -> Array:
+    def pull(self, factors: Array) -> Any:
         """The gradient by Z of the sum of ``factors`` times the `sums`, which come first."""
         ...
 
@@ -343,13 +343,13 @@ class Backend(Protocol):
 
     def attraction(
         self,
-        Z: Array,
+        Z: Any,
         target: Affinities,
         kernel: str,
         kappa: float,
         rows: tuple[Array, Array] | None = None,
         gradient: bool = True,
-    ) -> tuple[float, Array | None]:
+    ) -> tuple[float, Any]:
         """The sum of ``-p_ij log w_ij`` and its gradient by Z, in float64, for kSNE.
 
         ``rows`` are queries and references, None for all.
@@ -357,7 +357,7 @@ class Backend(Protocol):
 
     def set_sums(
         self,
-        Z: Array,
+        Z: Any,
         k: int,
         kernel: str,
         kappa: float,

@@ -140,6 +140,11 @@ class KSNE(
     n_jobs : int or None, default=None
         Largest number of threads of a fit, and of `transform`; None and -1: all cores.  The result
         is the same for any number.
+    device : {None, "cpu", "cuda", "cuda:N"}, default=None
+        Where the forces of a fit are summed.  None and "cpu" are the CPU.  On a GPU, all pairs are
+        compared; repulsion is summed in float32, or with method="exact" in float64.  Affinities,
+        the start and new rows are computed on the CPU in any case.  docs/howto/gpu.md says what
+        runs on a GPU.
     random_state : int, RandomState or None, default=None
         Draws the start if it is random, and noise in that of "spectral".
     verbose : int, default=0
@@ -228,6 +233,7 @@ class KSNE(
         method: Literal["auto", "exact", "fft"] = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
@@ -252,6 +258,7 @@ class KSNE(
         self.method = method
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

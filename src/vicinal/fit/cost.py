@@ -25,6 +25,7 @@ from vicinal.starts.spectral import WIDE, basis_size
 _PRODUCT = 0.15  # nanoseconds of one thread per entry of X and dimension
 #: seconds of a pair on a GPU, and of each dimension: by differences, and by products
 _GPU_PAIR, _GPU_DOT, _GPU_START = (0.4e-12, 0.3e-12), (1.4e-12, 2e-14), 3e-4
+_GPU_SET = 1e-12  # for each of k neighbours: an estimate
 _CLASSES = 10  # where nobody has said how many there are
 _ROW = 220  # bytes of a query besides its coordinates; of other rows, and without gradient, 1/4
 _COPIES = 5  # of the embedded points, with their gradients
@@ -42,6 +43,7 @@ _ENGINES = {
     "dense": "all pairs in whole arrays",
     "tiles": "all pairs",
     "fft": "potentials on a grid",
+    "gpu": "all pairs on a GPU",
 }
 
 
@@ -204,7 +206,9 @@ def _evaluation_bytes(
 
 
 def engine_of(estimator: BaseEstimator, n: int) -> str:
-    """The engine of the repulsion of kSNE: "dense", "tiles" or "fft"."""
+    """The engine of the repulsion of kSNE: "dense", "tiles", "fft" or "gpu"."""
+    if estimator.device not in (None, "cpu"):
+        return "gpu"
     d, kappa = int(estimator.n_components), float(estimator.kappa)
     return set_sums_engine(n, d, estimator.kernel, kappa, True, estimator.method)
 
@@ -218,6 +222,8 @@ def _sums_cost(estimator: BaseEstimator, n: int) -> tuple[float, float]:
     """
     d, k = int(estimator.n_components), _k_of(estimator, n)
     engine, even, chain = engine_of(estimator, n), d + d % 2, estimator.kernel == "gaussian"
+    if engine == "gpu":  # on a GPU the number of threads does not count
+        return n_threads() * ((_GPU_SET * k + _GPU_PAIR[1] * d) * n * n + _GPU_START), 32.0 * n
     if engine == "fft":
         return 2.8e-6 * (k + 1) * n, 800.0 * (k + 1) * n
     if engine == "dense":

@@ -23,6 +23,7 @@ from vicinal.core.problem import Problem
 from vicinal.core.stages import FitResult, Stage
 from vicinal.core.stopping import CallbackStop, FlatLoss, Stalled, StopRule, advice_for
 from vicinal.core.types import Array, File, Map, Matrix, Solver, is_auto
+from vicinal.engines import cuda
 from vicinal.fit.cost import engine_of
 from vicinal.fit.method import Data
 from vicinal.fit.resume import (
@@ -95,8 +96,27 @@ def check_parameters(estimator: BaseEstimator) -> None:
                 f"which has its own. Got {estimator.learning_rate!r} instead."
             )
     check_bool(estimator, "warm_start")
+    cuda.check_device(estimator)
+    if estimator.device not in (None, "cpu"):
+        _check_gpu(estimator)
     check_number(estimator, "n_jobs", 1, integer=True, or_else=(None, -1))
     check_number(estimator, "verbose", 0, integer=True, or_else=(True, False))
+
+
+def _check_gpu(estimator: BaseEstimator) -> None:
+    """Refuse, by name, what has no engine on a GPU."""
+    allowed = (
+        ("kappa", "0", estimator.kappa == 0),
+        ("method", "'auto' or 'exact'", estimator.method != "fft"),
+        ("mapping", "'points'", not learns_map(estimator)),
+        ("k", f"at most {cuda.SETS_UP_TO}", estimator.k <= cuda.SETS_UP_TO),
+    )
+    for name, values, given in allowed:
+        if not given:
+            raise ValueError(
+                f"The {name!r} parameter of KSNE must be {values} on a GPU. "
+                f"Got {getattr(estimator, name)!r} instead. Use device=None."
+            )
 
 
 def state_before(
@@ -288,7 +308,8 @@ def make_problem(estimator: BaseEstimator, mapping: Map, X: Matrix, target: Affi
         estimator.method,
     )
     if isinstance(mapping, maps.Points):
-        return Problem(maps.Positions(np.arange(len(target))), target, loss, mapping)
+        rows = maps.Positions(np.arange(len(target)), cuda.placer(estimator))
+        return Problem(rows, target, loss, mapping)
     features = make_rows(X, "global", limit_outliers=False)
     check_varies(features)
     return Problem(features, target, loss, mapping)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vicinal._validation import check_option, check_part
+from vicinal.core.points import to_host
 from vicinal.core.types import Array, Map
 from vicinal.engines import choose
 
@@ -175,13 +176,17 @@ def project_columns(L: Array) -> Array:
 
 
 class Positions(NamedTuple):
-    """The rows of a `Points` map: nothing but their numbers."""
+    """The rows of a `Points` map: nothing but their numbers.
+
+    ``place`` takes their points to where losses are computed, if that is not on the host.
+    """
 
     rows: Array
+    place: Callable[[Array], Any] | None = None
 
     def take(self, rows: Any) -> Positions:
         """Some of the rows."""
-        return self if rows is None else Positions(self.rows[rows])
+        return self if rows is None else Positions(self.rows[rows], self.place)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -196,11 +201,12 @@ class Points(Map):
 
     def forward(
         self, theta: Array, X: Positions, dtype: Any = np.float64
-    ) -> tuple[Array, Callable[[Array], Array]]:
+    ) -> tuple[Any, Callable[[Any], Array]]:
         """The points of some rows, and their pull-back."""
         everything = len(X) == self.n
 
-        def pull(dZ: Array) -> Array:
+        def pull(dZ: Any) -> Array:
+            dZ = to_host(dZ)
             if everything:
                 return dZ.astype(np.float64, copy=False).ravel()
             full = np.zeros((self.n, self.n_components))
@@ -208,4 +214,5 @@ class Points(Map):
             return full.ravel()
 
         Z = theta.reshape(self.n, self.n_components)
-        return (Z if everything else Z[X.rows]).astype(dtype, copy=False), pull
+        Z = (Z if everything else Z[X.rows]).astype(dtype, copy=False)
+        return (Z if X.place is None else X.place(Z)), pull

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import scipy.sparse as sp
@@ -19,6 +20,8 @@ from vicinal.core.points import lies_elsewhere
 #: summed follows from it and the number of rows alone, so that the order of sums is the same on
 #: every device
 PROGRAMS = 132 * 48
+#: most neighbours of a set, whose energies and sums of powers stay in registers
+SETS_UP_TO = 15
 #: the device that stands for a GPU in tests on a machine without one
 STAND_IN: str | None = None
 
@@ -80,6 +83,15 @@ def fit_bytes(n: int, n_features: int, itemsize: int, d: int) -> int:
     """Bytes of a fit on a GPU: the table twice, and what an evaluation in float64 takes."""
     parts = 1 + round(PROGRAMS * 128 / n)
     return n * (2 * n_features * itemsize + 8 * (d + 4) * parts + 160)
+
+
+def placer(owner: Any) -> Callable[[Any], Any] | None:
+    """What puts free points on the device that the estimator asks for; None for the host."""
+    if owner.device in (None, "cpu"):
+        return None
+    from vicinal.engines.cuda.arrays import Placer, device_of
+
+    return Placer(device_of(owner.device, type(owner).__name__))
 
 
 #: numbers in float64 for the votes that are counted at a time

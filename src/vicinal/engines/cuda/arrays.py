@@ -53,6 +53,12 @@ class DeviceArray:
         with exact_products():
             return DeviceArray(in_dtype(self.tensor, dtype) @ sent(B, self, dtype))
 
+    def __add__(self, other: DeviceArray) -> DeviceArray:
+        return DeviceArray(self.tensor + other.tensor)
+
+    def __rmul__(self, factor: float) -> DeviceArray:
+        return DeviceArray(float(factor) * self.tensor)
+
     def astype(self, dtype: Any, copy: bool = True) -> DeviceArray:
         """The same numbers in another precision; never a copy in the same."""
         if self.dtype == dtype:
@@ -157,6 +163,16 @@ def uploaded(X: Any, device: str, owner: str) -> DeviceArray:
     if X.dtype not in TORCH:
         X = X.astype(np.float64)
     return DeviceArray(torch.from_numpy(X).to(where))
+
+
+class Placer:
+    """Puts free points on a device, where what engines remember of them is kept."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.known = device, dict[str, Any]()
+
+    def __call__(self, Z: Array) -> DeviceArray:
+        return DeviceArray(torch.from_numpy(np.ascontiguousarray(Z)).to(self.device), self.known)
 
 
 def checked_table(X: torch.Tensor, owner: str) -> DeviceArray:

@@ -15,10 +15,11 @@ import torch
 
 from vicinal.core.types import Array, Pairs
 from vicinal.densities import Gaussian, Kernel
-from vicinal.engines.base import ChargedSums, ClassSums, Data, MatchSums, Votes
-from vicinal.engines.cuda import blocked
+from vicinal.engines.base import ChargedSums, ClassSums, Data, MatchSums, SetSums, Votes
+from vicinal.engines.cuda import SETS_UP_TO, blocked
 from vicinal.engines.cuda.arrays import DeviceArray
 from vicinal.engines.cuda.layout import padded_rows
+from vicinal.targets import Affinities
 
 _PADDED = 16384  # rows of padding that cost little
 #: largest coordinate for kernels, in which padding lies beyond
@@ -26,8 +27,6 @@ LARGEST = 1e12
 
 _MISSING = {
     "margins": "margins (LMNN)",
-    "set_sums": "sums over sets of k (KSNE)",
-    "attraction": "lists of affinities (KSNE)",
     "set_potential": "the placing of new rows (KSNE)",
     "entropies": "effective numbers of neighbours",
 }
@@ -123,15 +122,15 @@ def charged_sums(
 def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Votes:
     """See `base.Backend`."""
     _check(pairs, Gaussian())
-    _check_votes(data.Z, k)
+    _check_sets(data.Z, k)
     from vicinal.engines.cuda.votes import TritonVotes
 
     return TritonVotes(data, k, unanimous)
 
 
-def _check_votes(Z: Any, k: int) -> None:
-    """Refuse votes for which there is no kernel."""
-    from vicinal.engines.cuda.votes import DIMENSIONS_UP_TO, VOTERS_UP_TO
+def _check_sets(Z: Any, k: int) -> None:
+    """Refuse sets for which there is no kernel."""
+    from vicinal.engines.cuda.votes import DIMENSIONS_UP_TO
 
     def refuse(what: str, remedy: str) -> None:
         raise NotImplementedError(
@@ -140,12 +139,57 @@ def _check_votes(Z: Any, k: int) -> None:
 
     if not uses_triton(Z.tensor.device):
         refuse("k neighbours (KNCA) without Triton", "pip install triton")
-    if k > VOTERS_UP_TO:
-        refuse(f"k={k} neighbours", f"k={VOTERS_UP_TO} or less")
+    if k > SETS_UP_TO:
+        refuse(f"k={k} neighbours", f"k={SETS_UP_TO} or less")
     if Z.shape[1] > DIMENSIONS_UP_TO:
         refuse(f"neighbours in {Z.shape[1]} dimensions", f"n_components={DIMENSIONS_UP_TO} or less")
     if not Z.extent <= LARGEST:
         refuse(f"points as far apart as {Z.extent:g}", "a smaller scale")
+
+
+def attraction(
+    Z: DeviceArray,
+    target: Affinities,
+    kernel: str,
+    kappa: float,
+    rows: tuple[Array, Array] | None = None,
+    gradient: bool = True,
+) -> tuple[float, DeviceArray | None]:
+    """See `base.Backend`."""
+    if kappa:
+        raise NotImplementedError(
+            f"There is no engine for kappa={kappa:g} of kSNE on a GPU. Use kappa=0, or device=None."
+        )
+    if rows is not None:
+        raise NotImplementedError(
+            "There is no engine for some queries or references of kSNE on a GPU. Use all rows, or "
+            "device=None."
+        )
+    _check_sets(Z, target.k)
+    from vicinal.engines.cuda import sets
+
+    value, dZ = sets.attraction(Z, target, kernel)
+    return value, dZ if gradient else None
+
+
+def set_sums(
+    Z: DeviceArray,
+    k: int,
+    kernel: str,
+    kappa: float,
+    query_rows: Array,
+    reference_rows: Array,
+    method: str = "auto",
+) -> SetSums:
+    """See `base.Backend`; by all pairs, "exact" in float64 and "auto" mostly in float32."""
+    if method == "fft":
+        raise NotImplementedError(
+            "There is no engine for method='fft' on a GPU, which compares all pairs. Use "
+            "method='auto', or device=None."
+        )
+    from vicinal.engines.cuda.sets import TritonSets
+
+    return TritonSets(Z, k, kernel, query_rows, reference_rows, method == "exact")
 
 
 def make_index(*_: Any) -> None:
@@ -178,7 +222,7 @@ def win_shares(
 ) -> Array:
     """See `base.Backend`."""
     for points in (Z, Z_reference):
-        _check_votes(points, k)
+        _check_sets(points, k)
     from vicinal.engines.cuda import votes
 
     return votes.win_shares(Z, Z_reference, codes, n_classes, k, unanimous)

@@ -361,3 +361,27 @@ def shares(
         for c in range(n_classes):
             wins = tl.exp2(tl.load(W + (p_won + c * (k + 1)) * n + i) - best)
             tl.store(WINS + c * N + at, wins / total, mask=~within)
+
+
+@triton.jit(do_not_specialize=["begin", "shares", "room", "n", "N", "k"])
+def sets(
+    NEAR, REST, THETA, W, TOTAL, VALUES, POWERS, begin, shares, room, n, N, k, BM: tl.constexpr
+):  # fmt: skip
+    """log2 of the weight of all sets of k of one class, and the slopes of its members."""
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    at = begin + i
+    base = tl.load(NEAR + at).to(tl.float64)
+    base = tl.where(base < HALF, base, 0.0)
+    _joined(NEAR, REST, THETA, W, room, 0, base, i, at, n, N, k, 0, True)
+    tl.store(TOTAL + at, tl.load(W + (room + k) * n + i) - k * base)
+    zero = tl.zeros(i.shape, VALUES.dtype.element_ty)
+    for m in range(k + 1):
+        share = tl.where(m < k, 0.0, 1.0)  # all sets have k members
+        tl.store(W + (shares + m) * n + i, tl.full(i.shape, 0.0, tl.float64) + share)
+    for v in range(k):
+        tl.store(VALUES + v * N + at, zero)
+        tl.store(POWERS + v * N + at, zero)
+    _slopes(
+        NEAR, REST, THETA, W, VALUES, POWERS, room, shares, shares, 1.0, 0, base, i >= 0, i, at, n,
+        N, k, True,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Triton kernels for votes of k neighbours: class summaries, and the pull (`base.Votes`).
+"""Triton kernels for sets of k neighbours: summaries, and the pull (`base.Votes`, `base.SetSums`).
 
 The scheme is that of docs/theory/knca.md.  A lane owns a query.  Of each class it keeps
 
@@ -9,6 +9,7 @@ The scheme is that of docs/theory/knca.md.  A lane owns a query.  Of each class 
 Sums of powers add up in any order and need no second scale.  The elementary symmetric polynomials
 ``E`` follow from them by Newton's identities, whose rounding errors are small compared with the
 polynomials of the whole class, because the K nearest members are in these (section 9 there).
+For kSNE all references are one class, and weights may be those of Student's kernel, of power 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vicinal.engines.cuda.kernels import NONE, NOTHING, TILE, _energies
+from vicinal.engines.cuda.kernels import _STUDENT, NONE, NOTHING, TILE, _energies, _energy_of
 
 HALF = tl.constexpr(5e28)  # of `NOTHING`: energies below it are those of members
 
@@ -45,7 +46,8 @@ def _scaled(sums, ratio, K: tl.constexpr):
 @triton.jit
 def collect(
     R, C, SELF, FIRST, LAST, T, S, nr, nc,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, K: tl.constexpr, ANYWHERE: tl.constexpr,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, K: tl.constexpr, FAMILY: tl.constexpr,
+    ANYWHERE: tl.constexpr,
 ):  # fmt: skip
     """T and S (splits, K, rows) of a block of rows, over the tiles of a split of one class."""
     first = tl.program_id(0) * BM
@@ -70,7 +72,7 @@ def collect(
             part = part + (tl.zeros((BM,), z[0].dtype),)
         for b in range(TILE // BN):
             j = t * TILE + b * BN + tl.arange(0, BN)
-            e = _energies(z, C, self, j, nc, 0.0, D, 0, False)
+            e = _energies(z, C, self, j, nc, 1.0, D, FAMILY, False)
             if inside:
                 e = tl.where(self[None, :] == j[:, None], NONE, e)
             last = near[K - 1]
@@ -180,7 +182,7 @@ def _by_powers(e, theta, b, K: tl.constexpr):
 def pull(
     R, C, SELF, RNEAR, RTHETA, RPOWERS, RVALUES, RFACTOR, CNEAR, CTHETA, CPOWERS, CVALUES, CFACTOR,
     RCODE, CCODE, FIRST, LAST, G, nr, nc,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, K: tl.constexpr,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, K: tl.constexpr, FAMILY: tl.constexpr,
     OWN: tl.constexpr, OTHER: tl.constexpr, ANYWHERE: tl.constexpr,
 ):  # fmt: skip
     """Sums of the pair weights times the differences, for a block of rows of one class.
@@ -215,12 +217,13 @@ def pull(
                 powers = powers + (tl.load(RPOWERS + (c * K + v) * nr + i)[None, :],)
         for b in range(TILE // BN):
             j = t * TILE + b * BN + tl.arange(0, BN)
-            e = tl.zeros((BN, BM), z[0].dtype)
+            squares = tl.zeros((BN, BM), z[0].dtype)
             xs = ()
             for k in tl.static_range(D):
                 x = z[k][None, :] - tl.load(C + k * nc + j)[:, None]
-                e = tl.fma(x, x, e)
+                squares = tl.fma(x, x, squares)
                 xs = xs + (x,)
+            e = _energy_of(squares, 1.0, FAMILY)
             if inside:
                 e = tl.where(self[None, :] == j[:, None], NONE, e)
             w = tl.zeros((BN, BM), z[0].dtype)
@@ -246,9 +249,47 @@ def pull(
                         value = tl.load(CVALUES + o)[:, None]
                         u = tl.where(e <= tl.load(CNEAR + o)[:, None], value, u)
                 w = tl.fma(u, tl.load(CFACTOR + j)[:, None], w)
+            if FAMILY == _STUDENT:
+                w = w / (1.0 + squares)
             h = ()
             for k in tl.static_range(D):
                 h = h + (tl.fma(w, xs[k], g[k]),)
             g = h
     for k in tl.static_range(D):
         tl.store(G + (split * D + k) * nr + i, tl.sum(g[k], 0))
+
+
+@triton.jit
+def attract(
+    Z, INDPTR, INDICES, P, VALUE, G, D: tl.constexpr, GAUSSIAN: tl.constexpr, LENGTH: tl.constexpr
+):  # fmt: skip
+    """The sum of ``-P_ij log w_ij`` over a row, and its gradient by the row's own point."""
+    i = tl.program_id(0).to(tl.int64)
+    last = tl.load(INDPTR + i + 1)
+    total = tl.zeros((LENGTH,), Z.dtype.element_ty)
+    g = ()
+    for _ in tl.static_range(D):
+        g = g + (tl.zeros((LENGTH,), Z.dtype.element_ty),)
+    for first in range(tl.load(INDPTR + i), last, LENGTH):
+        at = first + tl.arange(0, LENGTH)
+        inside = at < last
+        j = tl.load(INDICES + at, mask=inside, other=0).to(tl.int64)
+        p = tl.load(P + at, mask=inside, other=0.0)
+        squares = tl.zeros((LENGTH,), Z.dtype.element_ty)
+        xs = ()
+        for k in tl.static_range(D):
+            x = tl.load(Z + i * D + k) - tl.load(Z + j * D + k)
+            squares += x * x
+            xs = xs + (x,)
+        if GAUSSIAN:
+            total += p * squares
+        else:
+            total += p * tl.log(1.0 + squares)
+            p = p / (1.0 + squares)
+        h = ()
+        for k in tl.static_range(D):
+            h = h + (g[k] + p * xs[k],)
+        g = h
+    tl.store(VALUE + i, tl.sum(total, 0))
+    for k in tl.static_range(D):
+        tl.store(G + i * D + k, 2.0 * tl.sum(g[k], 0))

@@ -25,8 +25,8 @@ from vicinal.engines.cuda.layout import TILE, Layout, Side, class_splits, layout
 from vicinal.kernels.subsets import MOST, least_weight
 from vicinal.kernels.votes import Places, vote_steps, win_steps
 
-#: most voters, whose energies and sums stay in registers, and most dimensions
-VOTERS_UP_TO, DIMENSIONS_UP_TO = 15, 32
+#: most dimensions, whose coordinates stay in registers
+DIMENSIONS_UP_TO = 32
 _FUSED = {"enable_fp_fusion": True, "num_warps": 1, "num_stages": 1}
 _SCALE = Gaussian.coordinate_scale
 
@@ -46,15 +46,20 @@ class Slopes(NamedTuple):
     powers: torch.Tensor
 
 
-class _Sets:
-    """Queries and references in the order of the kernels, and summaries of the classes."""
+class Sets:
+    """Queries and references in the order of the kernels, and summaries of the classes.
 
-    def __init__(self, Z: DeviceArray, layout: Layout, k: int) -> None:
-        self.layout, self.k, self.where = layout, k, Z
+    ``family`` is that of the kernel, of power 1, and ``scale`` that of the coordinates.
+    """
+
+    def __init__(
+        self, Z: DeviceArray, layout: Layout, k: int, family: int = 0, scale: float = _SCALE
+    ) -> None:
+        self.layout, self.k, self.where, self.family, self.scale = layout, k, Z, family, scale
         tensor, pad = Z.tensor, kernels.PAD
         centre = tensor[layout.references.source].mean(0)
-        self.R = layout.references.spread(tensor, centre, _SCALE, pad)
-        self.Q = self.R if layout.same else layout.queries.spread(tensor, centre, _SCALE, pad)
+        self.R = layout.references.spread(tensor, centre, scale, pad)
+        self.Q = self.R if layout.same else layout.queries.spread(tensor, centre, scale, pad)
         self.interpreted = tensor.device.type == "cpu"
         self.classes = np.unique(layout.references.tile_class)
 
@@ -76,19 +81,19 @@ class _Sets:
         vote_kernels.collect[(rows.N // BM, len(first))](
             self.Q, self.R, self.layout.self_query, sent(first, self.where, np.int32),
             sent(last, self.where, np.int32), T, S, rows.N, columns.N, D=d, BM=BM, BN=BN, K=k,
-            ANYWHERE=not self.layout.same, **_FUSED,
+            FAMILY=self.family, ANYWHERE=not self.layout.same, **_FUSED,
         )  # fmt: skip
         near = self.Q.new_empty(n_classes, k, rows.N)
         rest = torch.empty(near.shape, dtype=torch.float64, device=near.device)
         theta = self.Q.new_empty(n_classes, rows.N)
-        lanes = self._lanes(rows.N)
+        lanes = self.lanes(rows.N)
         vote_kernels.merged[(rows.N // lanes, n_classes)](
             T, S, sent(ends, self.where, np.int32), near, rest, theta, rows.N, K=k, BM=lanes,
             **_FUSED,
         )  # fmt: skip
         return Summaries(near, rest, theta)
 
-    def _lanes(self, n: int) -> int:
+    def lanes(self, n: int) -> int:
         """Queries of a program that works on each of them alone; a divisor of n."""
         return n & -n if self.interpreted else 32
 
@@ -99,13 +104,60 @@ class _Sets:
         room = torch.empty(n_rows, lanes, dtype=torch.float64, device=self.Q.device)
         for begin in range(0, N, lanes):
             n = min(lanes, N - begin)
-            yield begin, n, self._lanes(n), room
+            yield begin, n, self.lanes(n), room
 
     @property
     def limits(self) -> torch.Tensor:
         """The range in which plain numbers suffice; arguments of kernels would be float32."""
         least = least_weight(len(self.layout.references.rows), self.k)
         return sent([least, MOST], self.where, np.float64)
+
+
+    def pull(
+        self, found: Summaries, slopes: Slopes, factor: torch.Tensor, weight: float
+    ) -> DeviceArray:
+        """The weight times the gradient of the sums that the slopes belong to, (n, d)."""
+        layout, dZ = self.layout, torch.zeros_like(self.where.tensor)
+        sides = [(layout.queries, layout.queries, True, True)]
+        if not layout.same:
+            sides = [(layout.queries, layout.references, True, False),
+                     (layout.references, layout.queries, False, True)]  # fmt: skip
+        known = (found.near, found.theta, slopes.powers, slopes.values, factor)
+        for rows, columns, own, other in sides:
+            G = self._one_side(rows, columns, own, other, known) * (2.0 / self.scale * weight)
+            dZ[rows.source[rows.place]] += G.T[rows.place]
+        return DeviceArray(dZ)
+
+    def _one_side(
+        self, rows: Side, columns: Side, own: bool, other: bool, known: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor:
+        """The sums of the pull (d, N), whose rows, columns or both are queries."""
+        layout, d = self.layout, len(self.Q)
+        BM, BN = self._blocks_of_pull(d)
+        tiles = columns.N // TILE
+        splits = n_splits(rows.N // BM, tiles)
+        ends = np.minimum(np.arange(splits + 1) * -(-tiles // splits), tiles)
+        first, last = (sent(part, self.where, np.int32) for part in (ends[:-1], ends[1:]))
+        unknown = (self.Q.new_zeros(1),) * len(known)
+        code = np.searchsorted(self.classes, layout.references.tile_class)
+        code_there = sent(code, self.where, np.int32)
+        R, C = (self.Q, self.R) if own else (self.R, self.Q)
+        G = self.Q.new_empty(splits, d, rows.N)
+        vote_kernels.pull[(rows.N // BM, splits)](
+            R, C, layout.self_query if own else layout.self_reference,
+            *(known if own else unknown), *(known if other else unknown), code_there, code_there,
+            first, last, G, rows.N, columns.N, D=d, BM=BM, BN=BN, K=self.k, FAMILY=self.family,
+            OWN=own, OTHER=other, ANYWHERE=not layout.same, **_FUSED,
+        )  # fmt: skip
+        return G.sum(0)
+
+    def _blocks_of_pull(self, d: int) -> tuple[int, int]:
+        """As `blocks`; the sums of the pull take d registers for each pair."""
+        BM, BN = self.blocks(d)
+        if self.interpreted:
+            return BM, BN
+        fit = max(1, (32 if self.Q.element_size() == 4 else 16) * 32 // (d * BM))
+        return BM, min(4, 1 << (fit.bit_length() - 1))
 
 
 class TritonVotes:
@@ -117,7 +169,7 @@ class TritonVotes:
         self.Z: Any = data.Z
         self.k, self.unanimous = k, unanimous
         self.layout = layout_of(data)
-        self.sets = _Sets(self.Z, self.layout, k)
+        self.sets = Sets(self.Z, self.layout, k)
         rows, classes = self.layout.queries, self.sets.classes
         self.query_rows = rows.rows
         own = np.full(rows.N, -2)  # of padding
@@ -176,52 +228,8 @@ class TritonVotes:
         """Gradient of the weight times the sum of all losses, (n, d)."""
         if self._found is None:
             raise RuntimeError("The slopes of the losses must be given to sums first.")
-        return self._pull(weight)
-
-    @on_its_device
-    def _pull(self, weight: float) -> DeviceArray:
-        layout, dZ = self.layout, torch.zeros_like(self.Z.tensor)
-        sides = [(layout.queries, layout.queries, True, True)]
-        if not layout.same:
-            sides = [(layout.queries, layout.references, True, False),
-                     (layout.references, layout.queries, False, True)]  # fmt: skip
-        for rows, columns, own, other in sides:
-            G = self._one_side(rows, columns, own, other) * (2.0 / _SCALE * weight)
-            dZ[rows.source[rows.place]] += G.T[rows.place]
-        return DeviceArray(dZ)
-
-    def _one_side(self, rows: Side, columns: Side, own: bool, other: bool) -> torch.Tensor:
-        """The sums of the pull (d, N), whose rows, columns or both are queries."""
-        assert self._found is not None
-        found, slopes, factor = self._found
-        sets, layout, d = self.sets, self.layout, len(self.Q)
-        BM, BN = self._blocks(d)
-        tiles = columns.N // TILE
-        splits = n_splits(rows.N // BM, tiles)
-        ends = np.minimum(np.arange(splits + 1) * -(-tiles // splits), tiles)
-        first, last = (sent(part, self.Z, np.int32) for part in (ends[:-1], ends[1:]))
-        nothing = self.Q.new_zeros(1)
-        known = found.near, found.theta, slopes.powers, slopes.values, factor
-        unknown = (nothing,) * len(known)
-        code = sent(np.searchsorted(sets.classes, layout.references.tile_class), self.Z, np.int32)
-        R, C = (sets.Q, sets.R) if own else (sets.R, sets.Q)
-        G = self.Q.new_empty(splits, d, rows.N)
-        vote_kernels.pull[(rows.N // BM, splits)](
-            R, C, layout.self_query if own else layout.self_reference,
-            *(known if own else unknown), *(known if other else unknown), code, code, first, last,
-            G, rows.N, columns.N, D=d, BM=BM, BN=BN, K=self.k, OWN=own, OTHER=other,
-            ANYWHERE=not layout.same, **_FUSED,
-        )  # fmt: skip
-        return G.sum(0)
-
-    def _blocks(self, d: int) -> tuple[int, int]:
-        """As `_Sets.blocks`; the sums of the pull take d registers for each pair."""
-        BM, BN = self.sets.blocks(d)
-        if self.sets.interpreted:
-            return BM, BN
-        fit = max(1, (32 if self.Q.element_size() == 4 else 16) * 32 // (d * BM))
-        return BM, min(4, 1 << (fit.bit_length() - 1))
-
+        with torch.cuda.device_of(self.Q):
+            return self.sets.pull(*self._found, weight)
 
 def win_shares(
     Z: DeviceArray, Z_reference: DeviceArray, codes: Array, n_classes: int, k: int, unanimous: bool
@@ -234,7 +242,7 @@ def win_shares(
     data = Data(both, codes, np.ones(n + m), rows[n:], rows[:n])
     with torch.cuda.device_of(both.tensor):
         layout = Layout(data)
-        sets = _Sets(both, layout, k)
+        sets = Sets(both, layout, k)
         found, C, N = sets.summaries(), len(sets.classes), layout.queries.N
         table, others, wins = win_steps(C, k, unanimous)
         steps, at = sent(table, both, np.int32), Places(C, k)
