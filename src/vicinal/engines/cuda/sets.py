@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from vicinal.engines.base import Data, columns_of
 from vicinal.engines.cuda import count_kernels, vote_kernels
 from vicinal.engines.cuda.arrays import DeviceArray, on_its_device, sent
 from vicinal.engines.cuda.layout import layout_of
-from vicinal.engines.cuda.votes import _FUSED, Sets, Slopes
+from vicinal.engines.cuda.votes import _FUSED, Sets, Slopes, Summaries
 from vicinal.targets import Affinities
 
 _LENGTH = 128  # entries of a list at a time
@@ -43,7 +42,7 @@ class TritonSets:
         scale = Gaussian.coordinate_scale if gaussian else 1.0
         self.sets = Sets(Z, layout, k, family, scale)
         self.facts: dict[str, float] = {"chain_rows": 0.0, "share_of_pairs": 1.0}
-        self._found: Any = None
+        self._found: tuple[Summaries, Slopes] | None = None
 
     @on_its_device
     def sums(self) -> Array:
@@ -68,6 +67,8 @@ class TritonSets:
         mine = factors[columns_of(self.query_rows, rows.rows)]
         factor = rows.per_place(sent(mine, self.Z, self.Z.dtype), 0.0)
         # more weight where points are near
+        if self._found is None:
+            raise RuntimeError("Call sums first.")
         return self.sets.pull(*self._found, factor, -1.0)
 
 

@@ -112,7 +112,6 @@ class Sets:
         least = least_weight(len(self.layout.references.rows), self.k)
         return sent([least, MOST], self.where, np.float64)
 
-
     def pull(
         self, found: Summaries, slopes: Slopes, factor: torch.Tensor, weight: float
     ) -> DeviceArray:
@@ -230,6 +229,7 @@ class TritonVotes:
             raise RuntimeError("The slopes of the losses must be given to sums first.")
         with torch.cuda.device_of(self.Q):
             return self.sets.pull(*self._found, weight)
+
 
 def win_shares(
     Z: DeviceArray, Z_reference: DeviceArray, codes: Array, n_classes: int, k: int, unanimous: bool
