@@ -240,14 +240,14 @@ class Progress:
             self.lowest.append(min(self.lowest[-1], state.value))
         self._compare(state, score)
         self.state, self.sampling, self.scored = state, sampling, scored
-        seconds = self.seconds + self.passed
-        row = (self.iteration, state.value, self.slope, score, seconds, state.n_evaluations)
+        seconds, slope = self.seconds + self.passed, self.slope
+        row = (self.iteration, state.value, slope, score, seconds, state.n_evaluations)
         for key, entry in zip(_KEYS, row, strict=True):
             self.history[key].append(entry)
         if hasattr(self.recipe.fun, "facts"):
             self._record_facts(self.recipe.fun, state)
         if self.on_iteration is not None:
-            now = (self.iteration, state.theta, state.value, self.slope, score, seconds)
+            now = (self.iteration, state.theta, state.value, slope, score, seconds)
             info = Iteration(*now, self.history, state, sampling, self.best, self.window)
             self.stop_requested = bool(self.on_iteration(info))
 

@@ -30,10 +30,10 @@ def check_points(Z: Any, name: str = "Z") -> Any:
         Z = Z.astype(np.float64)
     if Z.ndim != 2 or Z.shape[1] == 0:
         raise ValueError(f"{name} must have shape (n, d) with d >= 1. Got {Z.shape} instead.")
-    if not np.isfinite(Z).all():
-        raise ValueError(f"{name} must be finite. Got NaN or infinity.")
-    if extent(Z) > LARGEST:
-        raise ValueError(f"{name} must lie within ±{LARGEST:g}. Got {extent(Z):g}.")
+    if not (largest := extent(Z)) <= LARGEST:
+        if not np.isfinite(largest):
+            raise ValueError(f"{name} must be finite. Got NaN or infinity.")
+        raise ValueError(f"{name} must lie within ±{LARGEST:g}. Got {largest:g}.")
     return Z
 
 

@@ -96,8 +96,9 @@ class Problem:
         )[:3]
         assert dZ is not None
         # [Oneata2011] eqs (3.23), (3.27), for the mean loss and the scaled columns
-        gradient = pull(dZ) + 2.0 * self._weights(theta) * theta
-        return float(value) + self._penalty(theta), gradient, facts
+        weights = self._weights(theta)
+        gradient = pull(dZ) + 2.0 * weights * theta
+        return float(value) + _penalty(weights, theta), gradient, facts
 
     def value(self, theta: Array, queries: Array | None = None) -> float:
         """The loss of some rows, or of all training rows, at less than half the cost."""
@@ -121,7 +122,8 @@ class Problem:
             gradient=False,
         )
         value = float(evaluation.value)
-        return evaluation._replace(value=value + self._penalty(theta) if penalty else value)
+        added = _penalty(self._weights(theta), theta) if penalty else 0.0
+        return evaluation._replace(value=value + added)
 
     def _too_far(self, Z: Any) -> bool:
         return self.trust is not None and self._has_moved(Z, 1.0)
@@ -135,13 +137,6 @@ class Problem:
         assert self.trust is not None
         centre, radius = self.trust
         return bool(points.moved(Z, centre) > len(Z) * (share * radius) ** 2)
-
-    def _penalty(self, theta: Array) -> float:
-        """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""
-        weights = self._weights(theta)
-        if np.ndim(weights):
-            return float(theta @ (weights * theta))
-        return float(weights * (theta @ theta))
 
     def _weights(self, theta: Array) -> float | Array:
         """The weight of each squared parameter in the penalty."""
@@ -251,9 +246,17 @@ class Tracked:
     def facts_at(self, theta: Array) -> Mapping[str, float] | None:
         """The facts of the last evaluation at theta; None if there was none since the last call."""
         seen = reversed(self._seen)
-        found = next((facts for at, facts in seen if np.array_equal(at, theta)), None)
+        same = (facts for at, facts in seen if at is theta or np.array_equal(at, theta))
+        found = next(same, None)
         self._seen.clear()
         return found
+
+
+def _penalty(weights: float | Array, theta: Array) -> float:
+    """[Oneata2011] eq. (3.22), or (3.26) if each parameter has its own weight."""
+    if np.ndim(weights):
+        return float(theta @ (weights * theta))
+    return float(weights * (theta @ theta))
 
 
 def _in_range(Z: Any) -> bool:

@@ -136,6 +136,8 @@ class Reports:
         return report
 
     def _say_iteration(self, info: Iteration, scored: bool) -> None:
+        if not self.verbose:
+            return
         if not self._has_heading:
             self._has_heading = True
             self.say(heading(scored))

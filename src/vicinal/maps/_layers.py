@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -79,31 +80,36 @@ class Network:
     activation: str = "relu"
     residual: bool = True
 
-    @property
-    def inner_shapes(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def inner_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of W_1, b_1, ... of the hidden layers."""
         pairs = pairwise((self.n_inputs, *self.hidden))
-        return [shape for fan_in, fan_out in pairs for shape in ((fan_out, fan_in), (fan_out,))]
+        return tuple(
+            shape for fan_in, fan_out in pairs for shape in ((fan_out, fan_in), (fan_out,))
+        )
 
-    @property
-    def last_shapes(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def last_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of V and A, whichever there are."""
         d = self.n_components
         V = [self.hidden[-1]] if self.hidden else []
         A = [self.n_inputs] if self.residual else []
-        return [(d, size) for size in (*V, *A)]
+        return tuple((d, size) for size in (*V, *A))
 
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of all parameters, in their order."""
-        return [*self.inner_shapes, *self.last_shapes]
+        return (*self.inner_shapes, *self.last_shapes)
 
-    @property
-    def penalty_weights(self) -> list[float]:
-        """One for each parameter array: one for matrices, zero for biases."""
-        return [float(len(shape) == 2) for shape in self.shapes]
+    @cached_property
+    def penalty_weights(self) -> Array:
+        """One for each entry of a matrix, zero for biases."""
+        sizes = [size_of([shape]) for shape in self.shapes]
+        found = np.repeat([float(len(shape) == 2) for shape in self.shapes], sizes)
+        found.flags.writeable = False  # all maps of these sizes share it
+        return found
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of all parameters."""
         return size_of(self.shapes)
@@ -121,10 +127,6 @@ class Network:
     def row_entries(self) -> int:
         """Entries of all layers for a row, with their derivatives."""
         return self.n_inputs + 3 * sum(self.hidden) + 2 * self.n_components
-
-    def each(self, values: Sequence[float]) -> Array:
-        """One value for each parameter array, repeated for all its entries."""
-        return np.repeat(values, [size_of([shape]) for shape in self.shapes])
 
     def scaled(self, theta: Array, factor: float) -> Array:
         """The parameters whose Z is ``factor`` times as large; theta ends with V and A."""
@@ -181,6 +183,10 @@ class Network:
         return [outputs[-1], outputs[0]] if self.hidden and self.residual else [outputs[-1]]
 
 
+#: the same objects, with what they have worked out, at every step of a fit
+make_network = lru_cache(maxsize=64)(Network)
+
+
 def known_rank(mapping: Any) -> int:
     """The number of dimensions of a map, which it may not have yet."""
     if mapping.n_components is None:
@@ -198,8 +204,12 @@ def size_of(shapes: Sequence[tuple[int, ...]]) -> int:
 
 def unpack(theta: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """The arrays of flat parameters."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-    return [part.reshape(shape) for part, shape in zip(np.split(theta, ends), shapes, strict=True)]
+    parts, first = [], 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+        parts.append(theta[first:last].reshape(shape))
+        first = last
+    return parts
 
 
 def n_features(size: Callable[[int], int], length: int, owner: str) -> int:
@@ -220,7 +230,10 @@ def forward_in_blocks(
     dtype: Any,
     widest: int,
 ) -> tuple[Array, Callable[[Array], Array]]:
-    """Embed rows block by block, and the pull-back, which computes the layers once more.
+    """Embed rows block by block, and the pull-back.
+
+    Layers of several blocks are computed once more on the way back, because all together would
+    take too much memory.
 
     Parameters
     ----------
@@ -244,10 +257,14 @@ def forward_in_blocks(
     slices = block_slices(len(X), widest)
     Z = np.empty((len(X), n_components), dtype)
     works: defaultdict[int, Workspace] = defaultdict(Workspace)
+    only: list[Back] = []  # the way back of a single block, as batches are
 
     def embed(rows: slice, thread: int) -> None:
         with np.errstate(all="ignore"):  # a step may be too long: the solver undoes it
-            Z[rows] = network(parts, X.dense(rows, dtype).T, works[thread])[0].T
+            outputs, back = network(parts, X.dense(rows, dtype).T, works[thread])
+        Z[rows] = outputs.T
+        if len(slices) == 1:
+            only.append(back)
 
     with single_threaded_blas():
         run(embed, slices, n_threads())
@@ -259,7 +276,7 @@ def forward_in_blocks(
 
         def add(g: int, thread: int) -> None:
             for rows in groups[g]:
-                back = network(parts, X.dense(rows, dtype).T, works[thread])[1]
+                back = only[0] if only else network(parts, X.dense(rows, dtype).T, works[thread])[1]
                 gradients, _ = back(dZ[rows].T.astype(dtype, copy=False))
                 totals[g] += np.concatenate([gradient.ravel() for gradient in gradients])
 

@@ -19,6 +19,7 @@ from vicinal.maps._layers import (
     block_size,
     forward_in_blocks,
     known_rank,
+    make_network,
     n_features,
 )
 
@@ -76,13 +77,13 @@ class Bins(Map):
     ) -> tuple[Array, Callable[[Array], Array]]:
         """Embed the rows; the pull-back turns ``dZ`` into the gradient of ``theta``."""
         D, d = X.shape[1], known_rank(self)
-        layers = partial(_encode_then, Network(D * self.n_bins, d))
+        layers = partial(_encode_then, make_network(D * self.n_bins, d))
         return forward_in_blocks(layers, self.shapes(D), theta, X, d, dtype, D * self.n_bins)
 
     def cost(self, n_features: int, itemsize: int) -> MapCost:
         """The cost of a row of this many columns."""
         wide = n_features * self.n_bins
-        head = Network(wide, known_rank(self))
+        head = make_network(wide, known_rank(self))
         nanoseconds = head.nanoseconds(itemsize) + 1.5 * wide * itemsize / 4
         row_bytes = itemsize * (2 * wide + head.row_entries)
         return MapCost(nanoseconds, self._size(n_features), row_bytes, block_size(wide))

@@ -18,6 +18,7 @@ from vicinal.maps._layers import (
     block_size,
     forward_in_blocks,
     known_rank,
+    make_network,
     n_features,
     weights_beside,
 )
@@ -87,7 +88,7 @@ class MLP(Map):
     def network(self, n_inputs: int) -> Network:
         """Its layers for rows of this many columns."""
         d = known_rank(self)
-        return Network(n_inputs, d, self.hidden, self.activation, self.residual)  # type: ignore[arg-type]
+        return make_network(n_inputs, d, self.hidden, self.activation, self.residual)
 
     def forward(
         self, theta: Array, X: Any, dtype: Any = np.float64
@@ -123,8 +124,7 @@ class MLP(Map):
 
     def penalty_weights(self, theta: Array) -> Array:
         """One for the entries of matrices, zero for biases."""
-        network = self._of(theta)
-        return network.each(network.penalty_weights)
+        return self._of(theta).penalty_weights
 
     def scaled(self, theta: Array, factor: float) -> Array:
         """The parameters whose Z is ``factor`` times as large: V and A are multiplied."""

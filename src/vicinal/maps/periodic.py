@@ -19,6 +19,7 @@ from vicinal.maps._layers import (
     block_size,
     forward_in_blocks,
     known_rank,
+    make_network,
     n_features,
     size_of,
     weights_beside,
@@ -118,7 +119,7 @@ class Periodic(Map):
         """The layers behind the features."""
         columns, d = n_features * (1 + self.width), known_rank(self)
         if self.then is None:
-            return Network(columns, d)
+            return make_network(columns, d)
         return self.then.with_rank(d).network(columns)
 
     def start_from(
@@ -161,7 +162,7 @@ class Periodic(Map):
         D = self._n_features(theta)
         head = self.head(D)
         sizes = [size_of([shape]) for shape in self._shapes(D)]
-        return np.concatenate([np.repeat([0.0, 1.0, 0.0], sizes), head.each(head.penalty_weights)])
+        return np.concatenate([np.repeat([0.0, 1.0, 0.0], sizes), head.penalty_weights])
 
     def scaled(self, theta: Array, factor: float) -> Array:
         """The parameters whose Z is ``factor`` times as large: the last matrices are multiplied."""
