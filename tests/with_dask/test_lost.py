@@ -2,12 +2,17 @@
 
 import contextlib
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client
@@ -16,6 +21,7 @@ from with_dask.tables import dawdles, dies_once, lazy, rows, through
 
 import vicinal.dask
 from vicinal.callbacks import Callback, Checkpoint
+from vicinal.dask import _cluster, _shards
 from vicinal.samplers import MiniBatches, StochasticQueries
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -29,8 +35,9 @@ SETTINGS = {
 }
 
 
-def model(client, way):
-    return vicinal.dask.NCA(2, alpha=1e-3, random_state=0, client=client, **SETTINGS[way])
+def model(client, way, **more):
+    settings = {**SETTINGS[way], **more}
+    return vicinal.dask.NCA(2, alpha=1e-3, random_state=0, client=client, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +60,38 @@ def assert_same(client, way, expected):
     return found
 
 
-@pytest.mark.parametrize("way", SETTINGS)
-def test_2_and_4_workers_and_any_order(mortal, expected, monkeypatch, way):
-    mortal.cluster.scale(2)
-    mortal.wait_for_workers(2)
-    assert_same(mortal, way, expected)
-    if way == "pairs":
-        mortal.cluster.scale(4)
-        mortal.wait_for_workers(4)
+@pytest.fixture(scope="module")
+def in_shards(mortal):
+    """A model whose training rows stay on the workers, and what it predicts with one worker."""
+    mortal.wait_for_workers(1)
+    made = model(mortal, "batches", references="shards").fit(lazy(X, BLOCKS), y)
+    return made, asked(made)
+
+
+def asked(model):
+    dX = lazy(X, (900, 600))
+    near, at = model.kneighbors(dX, 3)
+    return [found.compute() for found in (model.predict_proba(dX), near, at)]
+
+
+def assert_same_answers(model, expected):
+    for found, known in zip(asked(model), expected, strict=True):
+        np.testing.assert_array_equal(found, known)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_more_workers_and_any_order(mortal, expected, in_shards, monkeypatch, workers):
+    """The same bits, although the tasks of four workers end in random order."""
+    mortal.cluster.scale(workers)
+    mortal.wait_for_workers(workers)
+    if workers == 4:
         through(monkeypatch, lambda f, args: (dawdles, (f, *args)))
+        for name in ("_of_shard", "_merged", "_embedded", "_answer"):
+            monkeypatch.setattr(_shards, name, partial(dawdles, getattr(_shards, name)))
+    for way in SETTINGS:
         assert_same(mortal, way, expected)
-        mortal.cluster.scale(2)
+    assert_same_answers(*in_shards)
+    mortal.cluster.scale(2)
 
 
 PHASES = [
@@ -98,6 +126,67 @@ def test_a_worker_dies_in_a_prediction(mortal, tmp_path):
     dX = lazy(X, BLOCKS).map_blocks(lambda block: dies_once(marker, np.copy, block), meta=X[:0])
     np.testing.assert_array_equal(found.predict(dX).compute(), found.predict(X))
     assert os.path.exists(marker)
+
+
+@pytest.mark.parametrize("task", ["_of_shard", "_merged"])
+def test_a_worker_dies_in_a_prediction_from_shards(mortal, in_shards, monkeypatch, tmp_path, task):
+    mortal.wait_for_workers(1)
+    marker = str(tmp_path / "died")
+    monkeypatch.setattr(_shards, task, partial(dies_once, marker, getattr(_shards, task)))
+    assert_same_answers(*in_shards)
+    assert os.path.exists(marker)
+
+
+def test_a_cluster_without_workers_is_told_of(mortal, expected, monkeypatch):
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.1)
+    mortal.cluster.scale(0)
+    while mortal.nthreads():
+        time.sleep(0.05)
+    back = threading.Timer(1.0, mortal.cluster.scale, (1,))
+    back.start()
+    with pytest.warns(UserWarning, match=r"has no workers.*NCA waits.*no-workers-timeout"):
+        assert_same(mortal, "batches", expected)
+
+
+class Kills(threading.Thread):
+    """Kills workers of a cluster at random times, until it is told to stop."""
+
+    def __init__(self, cluster, seed):
+        super().__init__(daemon=True)
+        self.cluster, self.rng, self.done, self.count = cluster, random.Random(seed), False, 0
+
+    def run(self):
+        while not self.done:
+            time.sleep(self.rng.uniform(0.1, 3.0))
+            pids = [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid]
+            if pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.rng.choice(pids), signal.SIGKILL)
+                    self.count += 1
+
+
+@pytest.mark.long
+def test_many_workers_die_at_random_times(expected, in_shards, capsys):
+    """Forty of them, in fits and predictions: `make test-dask ARGS="-m long"`, ten minutes."""
+    made, known = in_shards
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 40}),
+        local_cluster(2) as cluster,
+        Client(cluster) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        kills, rounds = Kills(cluster, 0), 0
+        kills.start()
+        while kills.count < 40:
+            for way in SETTINGS:
+                pool.submit(assert_same, client, way, expected).result(timeout=300)
+            made.client = client
+            pool.submit(assert_same_answers, made, known).result(timeout=300)
+            rounds += 1
+        kills.done = True
+        kills.join()
+    with capsys.disabled():
+        print(f"{kills.count} workers killed in {rounds} rounds")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import vicinal
 import vicinal.dask
 from vicinal._features import Features, make_rows
 from vicinal.core.problem import Problem
+from vicinal.dask import _table
 from vicinal.dask._cluster import Cluster
 from vicinal.dask._table import BlockTable
 from vicinal.densities import Compact, Student
@@ -144,21 +145,27 @@ def test_scatter_of_blocks(client):
             np.testing.assert_allclose(b, a, atol=1e-12)
 
 
-def test_the_next_batches_are_fetched_ahead(client):
-    """Those that nobody asks for, because a run has ended, make room for others."""
+def test_the_next_batches_are_fetched_ahead(client, monkeypatch):
+    """Many at a time; those that nobody asks for, because a run has ended, make room for others."""
     X, _ = rows(2000)
     there = make_rows(BlockTable.of(lazy(X), Cluster(client, "NCA")), "standard")
     here = make_rows(X, "standard")
     batches = [np.arange(start, 2000, 17) for start in range(17)]
+    monkeypatch.setattr(_table, "_PAGE_BYTES", 3 * 8 * X.shape[1] * len(batches[0]))
+    asked = []
+    monkeypatch.setattr(
+        BlockTable, "gather", lambda table, rows, gather=BlockTable.gather:
+        [asked.append(len(rows)), gather(table, rows)][1],
+    )  # fmt: skip
     for run in (batches[:9], batches[9:]):
-        for at, batch in enumerate(run):
-            there.expect(run[at : at + 6])
-            waiting = {id(future) for future, _ in there._fetched.values()}
+        there.expect(run)
+        for batch in run[:6]:
             assert batch.tobytes() in there._fetched
-            assert len(waiting) <= 3  # several batches at a time
-            assert len(there._fetched) <= 6
+            assert len(there._fetched) <= 7
             wanted = here.take(batch).matmul(np.eye(12))
             np.testing.assert_allclose(there.take(batch).matmul(np.eye(12)), wanted, atol=1e-12)
+    assert [n // 117 for n in asked] == [1, 3, 3, 2, 1, 3, 3, 1]
+    there.expect([])
     assert not there._fetched
 
 
@@ -231,3 +238,19 @@ def test_a_network_learns_from_batches(client):
         model.fit(lazy(X), y)
     assert model.score(lazy(X), y) > 0.9
     assert model.feature_importances_.shape == (12,)
+
+
+def test_points_of_linear_maps_are_within_what_is_known(client):
+    """Else the largest coordinate is computed, which takes a round trip."""
+    X, _ = rows(800)
+    there = make_rows(BlockTable.of(lazy(X), Cluster(client, "NCA")), "standard")
+    theta = np.random.default_rng(0).normal(size=24)
+    Z, _ = there.forward(Linear(2), theta, np.float64)
+    exact = np.abs(client.gather(Z.blocks.futures[0])).max()
+    assert exact <= Z.extent
+    assert Z._extent is not None
+    far, _ = there.forward(Linear(2), 1e120 * theta, np.float64)
+    assert far._extent is None
+    assert 1e118 < far.extent < np.inf
+    lost, _ = there.forward(Linear(2), np.nan * theta, np.float64)
+    assert np.isnan(lost.extent)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-_AHEAD = 8  # batches after the present one that the source may prepare
+_AHEAD = 64  # batches that the source is told of at a time, so that it may fetch their rows
 
 
 class BatchStream:
@@ -22,8 +24,9 @@ class BatchStream:
     ) -> None:
         self.fixed = sampler is None or sampler.fixed
         self.at: Sampling | None = None
-        # The batches of the current pass.
+        # The batches of the current pass, and of the next one, once it is known.
         self.batches: list[Batch] = [Batch()] if sampler is None else []
+        self.following: list[Batch] | None = None
         if sampler is None:
             return
         _check_fits(solver, sampler)
@@ -34,6 +37,7 @@ class BatchStream:
                 random_state = np.random.RandomState(random_state)
             at = Sampling(int(random_state.randint(2**31 - 1)))
         self.at, self.expect = at, source.expect
+        self.sampler, self.known = sampler, 0
         self.deal = sampler.dealer(source, np.random.RandomState([at.seed, 0]))
         if at.theta is not None:  # resumed in the middle of a pass
             self.batches = self.deal(at.theta, np.random.RandomState([at.seed, at.n_pass]))
@@ -49,12 +53,28 @@ class BatchStream:
         if at.position >= len(self.batches):
             theta = np.array(theta, dtype=np.float64)
             at = Sampling(at.seed, at.n_pass + 1, 0, theta)
-            self.batches = self.deal(theta, np.random.RandomState([at.seed, at.n_pass]))
-        self.at = at._replace(position=at.position + 1)
+            self.batches = self.following or self._pass(theta, at)
+            self.following = None
         if self.expect is not None:
-            ahead = self.batches[at.position : at.position + 1 + _AHEAD]
-            self.expect([batch.rows for batch in ahead if batch.rows is not None])
+            self._tell(self.expect, at, theta)
+        self.at = at._replace(position=at.position + 1)
         return self.batches[at.position]
+
+    def _pass(self, theta: Array, at: Sampling) -> list[Batch]:
+        return self.deal(theta, np.random.RandomState([at.seed, at.n_pass]))
+
+    def _tell(self, expect: Callable[[list[Array]], None], at: Sampling, theta: Array) -> None:
+        """Tell the source which rows come, as soon as it knows half as many as it might."""
+        self.known -= 1
+        if self.known > _AHEAD // 2:
+            return
+        ahead = self.batches[at.position : at.position + _AHEAD]
+        if len(ahead) < _AHEAD and self.sampler.deals_ahead:
+            if self.following is None:
+                self.following = self._pass(theta, at._replace(n_pass=at.n_pass + 1))
+            ahead = ahead + self.following[: _AHEAD - len(ahead)]
+        expect([batch.rows for batch in ahead if batch.rows is not None])
+        self.known = len(ahead)
 
 
 def fixed_batch(sampler: Sampler, source: Source, sampling: Sampling) -> Batch:

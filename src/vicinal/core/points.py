@@ -101,6 +101,11 @@ def expect(X: Any, batches: list[Array]) -> None:
     """Note the rows of the next batches, for rows that take time to fetch."""
 
 
+def are_fetched(X: Any) -> bool:
+    """Whether rows of this type take time to fetch."""
+    return expect.dispatch(type(X)) is not expect.dispatch(object)
+
+
 def lies_elsewhere(X: Any) -> bool:
     """Whether a backend has registered the type of the rows or points."""
     return to_host.dispatch(type(X)) is not to_host.dispatch(object)

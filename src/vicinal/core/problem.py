@@ -188,10 +188,12 @@ class Problem:
             embed=lambda theta: self.embed(theta)[train],
             points=lambda rows: self.X.take(rows if self.train is None else train[rows]),
             make_index=self._make_index if self._indexed else None,
-            expect=lambda batches: points.expect(
-                self.X, batches if self.train is None else [train[rows] for rows in batches]
-            ),
+            expect=self._expect if points.are_fetched(self.X) else None,
         )
+
+    def _expect(self, batches: list[Array]) -> None:
+        train = self.train
+        points.expect(self.X, batches if train is None else [train[rows] for rows in batches])
 
     @property
     def _indexed(self) -> bool:

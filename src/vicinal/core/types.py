@@ -327,7 +327,7 @@ class Source(NamedTuple):
     ``points(rows)`` gives some of them, by positions or a slice, as
     `Rows`: the scaled input; ``make_index(theta, n_queries)`` gives
     the ``pairs`` of batches with this many queries against all rows, or None where it is no help.
-    ``expect(batches)`` is told the rows of the next batches.
+    ``expect(batches)`` is told the rows of the next batches, in their order, now and then.
     """
 
     n_rows: int
@@ -372,6 +372,8 @@ class Sampler(Protocol):
     correct_scale: bool = True
     #: rows of a batch, or queries, at most; None: all
     size: float | None = None
+    #: whether the map has no influence on the passes, so that the next one is known ahead
+    deals_ahead: bool = False
 
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer: ...
 

@@ -20,7 +20,9 @@ import scipy.sparse as sp
 from distributed.comm.core import CommClosedError
 
 from vicinal._threads import at_most, single_threaded_blas
+from vicinal._validation import warn
 
+_PATIENCE = 60.0  # seconds without a result, after which the number of workers is looked at
 _RETRIES = 2
 #: what a client raises when its scheduler has gone, and what may be the error of a task, too
 _GONE = (asyncio.CancelledError, CancelledError, CommClosedError)
@@ -85,7 +87,7 @@ class Cluster:
                     "first, as by `from distributed import Client; client = Client()`, or pass "
                     f"{owner}(client=...)."
                 ) from None
-        self.client, self.owner = client, owner
+        self.client, self.owner, self.warned = client, owner, False
         self.lost = lost or (
             "A fit with the callback vicinal.callbacks.Checkpoint(path) goes on with another "
             f"client and the same data: vicinal.dask.{owner}(..., client=client).fit(X, y, "
@@ -126,10 +128,30 @@ class Cluster:
         """The results, in order."""
         self._check_connected()
         try:
+            self._await(list(futures))
             return list(self.client.gather(list(futures)))
         except (*_GONE, *_PERHAPS_GONE) as error:
             self._raise_if_lost(error)
             raise
+
+    def _await(self, futures: list[Any]) -> None:
+        """Wait for tasks, and warn if there is no worker: more may come, but need not."""
+        for future in futures:
+            while not future.done():
+                try:
+                    future.exception(timeout=None if self.warned else _PATIENCE)
+                except TimeoutError:
+                    self._warn_without_workers()
+
+    def _warn_without_workers(self) -> None:
+        if self.client.nthreads():
+            return
+        self.warned = True
+        warn(
+            f"The cluster has no workers: vicinal.dask.{self.owner} waits for some. To get an "
+            "error instead, call dask.config.set({'distributed.scheduler.no-workers-timeout': "
+            "'10m'}) before the scheduler starts."
+        )
 
     def each(self, function: Callable[..., Any], *args: Sequence[Any]) -> list[Any]:
         """The results of a task for each of some arguments."""

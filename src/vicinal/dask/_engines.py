@@ -221,15 +221,14 @@ class FewQueries:
             for Z, rows in zip(blocks.futures, self.local, strict=True)
             if len(rows)
         ]
-        about = data.codes[self.queries], data.mass[self.queries]
-        self.sent = self.submit(_joined, parts, *about)
+        self.sent = parts, data.codes[self.queries], data.mass[self.queries]
 
     def _each(self, function: Callable[..., Any], *args: Any) -> dict[int, Any]:
         """A task for each block with references."""
         return {
             b: self.submit(
                 function, self.kernel, self.charged, self.Z.blocks.futures[b], self.labels[b],
-                self.sent, self.local[b], self.places[b], *args,
+                *self.sent, self.local[b], self.places[b], *args,
             )
             for b in self.some
         }  # fmt: skip
@@ -260,19 +259,23 @@ class FewQueries:
         return BlockPoints(self.Z.blocks.holding(futures), self.Z.shape[1], self.Z.dtype)
 
 
-def _joined(parts: list[Array], codes: Array, mass: Array) -> tuple[Array, Array, Array]:
-    return np.concatenate(parts), codes, mass
-
-
 def _of_queries(
-    kernel: Kernel, charged: bool, Z: Array, labels: Any, sent: Any, local: Array, places: Array
+    kernel: Kernel,
+    charged: bool,
+    Z: Array,
+    labels: Any,
+    parts: list[Array],
+    query_codes: Array,
+    query_mass: Array,
+    local: Array,
+    places: Array,
 ) -> tuple[Any, Array]:
     """The engine of all queries over the references of a block, and the queries as its rows.
 
     Queries of the block are rows of it, which are no references of themselves.
     """
     codes, mass, charges, references = labels
-    Zq, query_codes, query_mass = sent
+    Zq = np.concatenate(parts)
     rows = len(Z) + np.arange(len(Zq))
     rows[places] = local
     data = Data(

@@ -12,6 +12,9 @@ from vicinal.core import points
 from vicinal.core.types import Array
 from vicinal.dask._cluster import Cluster
 
+#: a coordinate up to which no check asks for the largest one: to compute that takes a round trip
+_USUAL = 1e6
+
 
 class Blocks:
     """Blocks of rows on workers, one future for each.
@@ -82,20 +85,22 @@ class BlockPoints:
     blocks : Blocks
     d : int
     dtype : dtype
+    within : float, default=inf
+        What no coordinate exceeds, as far as is known.
     """
 
     ndim = 2
 
-    def __init__(self, blocks: Blocks, d: int, dtype: Any) -> None:
+    def __init__(self, blocks: Blocks, d: int, dtype: Any, within: float = np.inf) -> None:
         self.blocks, self.shape, self.dtype = blocks, (len(blocks), d), np.dtype(dtype)
-        self._extent: float | None = None
+        self._extent = within if within <= _USUAL else None
 
     def __len__(self) -> int:
         return self.shape[0]
 
     @property
     def extent(self) -> float:
-        """The largest absolute coordinate, NaN if one is NaN."""
+        """The largest absolute coordinate, or what it is within; NaN if one is NaN."""
         if self._extent is None:
             blocks = self.blocks
             found = blocks.cluster.each(points.extent, blocks.futures)

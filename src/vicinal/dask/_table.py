@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array
 
 from vicinal._features import (
@@ -25,7 +28,8 @@ from vicinal.dask._points import BlockPoints, Blocks
 from vicinal.models.stored import Elsewhere
 from vicinal.starts import spectral
 
-_TOGETHER = 4  # batches whose rows are fetched at once
+_PAGE_BYTES = 2**23  # of the rows that are fetched at once; about two such pages are held
+_ENTRIES = 2**20  # that are made dense at a time
 _COLUMNS = 8  # columns that are gathered at a time
 
 
@@ -176,6 +180,7 @@ class BlockRows:
         self.shift, self.scale, self.limits = scaling.shift, scaling.scale, scaling.limits
         self.scaling, self.total_variance = scaling.scaling, scaling.total_variance
         self._fetched: dict[bytes, tuple[Future, slice]] = {}
+        self._coming: deque[tuple[bytes, Array]] = deque()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -186,30 +191,37 @@ class BlockRows:
             return self
         rows = np.arange(len(self))[rows]
         fetched = self._fetched.pop(rows.tobytes(), None)
+        if fetched is None:
+            return Features.scaled_as(self.features, self.table.gather(rows))
+        self._fetch()
         # a copy: BLAS may add in another order where an array begins elsewhere
-        X = self.table.gather(rows) if fetched is None else fetched[0].result()[fetched[1]].copy()
-        return Features.scaled_as(self.features, X)
+        return Features.scaled_as(self.features, fetched[0].result()[fetched[1]].copy())
 
     def expect(self, batches: list[Array]) -> None:
         """Fetch the rows of the next batches while the present one is computed.
 
-        Several batches at a time, since a task and a message cost more than the rows of a batch.
+        Many at a time, since tasks and messages cost more than the rows of a batch.
         """
         ahead = {rows.tobytes(): rows for rows in (np.arange(len(self))[b] for b in batches)}
         for key in self._fetched.keys() - ahead:  # a run has ended: nobody will ask for these
             del self._fetched[key]
-        missing = [key for key in ahead if key not in self._fetched]
-        if missing and missing[0] == next(iter(ahead)):  # the present one
-            self._fetch([missing.pop(0)], ahead)
-        if missing and (len(missing) >= _TOGETHER or len(ahead) <= _TOGETHER):
-            self._fetch(missing, ahead)
+        self._coming = deque((key, ahead[key]) for key in ahead if key not in self._fetched)
+        self._fetch()
 
-    def _fetch(self, keys: list[bytes], ahead: dict[bytes, Array]) -> None:
-        rows = [ahead[key] for key in keys]
-        future = self.cluster.fetcher.submit(self.table.gather, np.concatenate(rows))
-        ends = np.cumsum([0, *map(len, rows)])
-        for key, first, last in zip(keys, ends[:-1], ends[1:], strict=True):
-            self._fetched[key] = future, slice(int(first), int(last))
+    def _fetch(self) -> None:
+        """Fetch a page of batches if less than that is on its way; at first, one batch alone."""
+        if not self._coming:
+            return
+        row_bytes = max(1, self.shape[1] * self.table.dtype.itemsize)
+        size = max(1, _PAGE_BYTES // (row_bytes * len(self._coming[0][1])))
+        for number in ([] if self._fetched else [1]) + [size]:
+            if len(self._fetched) <= size and self._coming:
+                page = [self._coming.popleft() for _ in range(min(number, len(self._coming)))]
+                rows = np.concatenate([rows for _, rows in page])
+                future = self.cluster.fetcher.submit(self.table.gather, rows)
+                ends = np.cumsum([0, *(len(rows) for _, rows in page)])
+                for (key, _), first, last in zip(page, ends[:-1], ends[1:], strict=True):
+                    self._fetched[key] = future, slice(int(first), int(last))
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """The blocks, one by one on the host: dense, float64, centred and scaled."""
@@ -225,6 +237,13 @@ class BlockRows:
         """``X_scaled * a``, where the rows lie."""
         return self._points(self.shape[1], dtype, Features.columns_times, a, dtype)
 
+    @cached_property
+    def _reach(self) -> Array:
+        """The largest absolute value of each column."""
+        found = [self.cluster.submit(_scaled, _largest, self.features, block, None)
+                 for block in self.table.blocks.futures]  # fmt: skip
+        return np.max(self.cluster.gather(found), axis=0)
+
     def rmatmul(self, V: Any) -> Array:
         """``X_scaled.T @ V``, summed over the blocks in their order."""
         return self._sum(Features.rmatmul, V)
@@ -235,18 +254,24 @@ class BlockRows:
 
     def forward(self, mapping: Any, theta: Array, dtype: Any) -> tuple[BlockPoints, Any]:
         """The points under any map, block by block, and the pull-back of their gradient."""
+        within = np.inf
         if mapping.rank is None:
             d = mapping.forward(theta, self.features.take(np.arange(0)), dtype)[0].shape[1]
         else:
             d = int(mapping.rank)
-        Z = self._points(d, dtype, _forward, mapping, theta, dtype)
+            if mapping.components is not None:
+                largest = np.abs(mapping.components(theta)) @ self._reach
+                within = 2.0 * float(np.max(largest, initial=0.0))
+        Z = self._points(d, dtype, _forward, mapping, theta, dtype, within=within)
         return Z, lambda dZ: self._sum(_pull, dZ, mapping, theta, dtype)
 
-    def _points(self, d: int, dtype: Any, function: Any, *args: Any) -> BlockPoints:
+    def _points(
+        self, d: int, dtype: Any, function: Any, *args: Any, within: float = np.inf
+    ) -> BlockPoints:
         blocks = self.table.blocks
         futures = [self.cluster.submit(_scaled, function, self.features, b, None, *args)
                    for b in blocks.futures]  # fmt: skip
-        return BlockPoints(blocks.holding(futures), d, dtype)
+        return BlockPoints(blocks.holding(futures), d, dtype, within)
 
     def _sum(self, function: Any, V: Any, *args: Any) -> Any:
         blocks = self.table.blocks
@@ -268,6 +293,13 @@ def _scaled(function: Any, features: Features, X: Any, V: Any, *args: Any) -> An
     """A function of the scaled rows of a block, and of what belongs to them."""
     rows = Features.scaled_as(features, X)
     return function(rows, *args) if V is None else function(rows, V, *args)
+
+
+def _largest(rows: Features) -> Array:
+    """The largest absolute value of each column."""
+    n, D = rows.shape
+    parts = (rows.dense(some, np.float64) for some in gen_batches(n, max(1, _ENTRIES // D)))
+    return np.max([np.abs(part).max(axis=0) for part in parts], axis=0)
 
 
 def _forward(rows: Features, mapping: Any, theta: Array, dtype: Any) -> Array:

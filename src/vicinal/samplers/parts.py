@@ -151,6 +151,11 @@ class MiniBatches(Sampler):
         check_option(self, "space", ("embedded", "input"))
         check_bool(self, "correct_scale")
 
+    @property
+    def deals_ahead(self) -> bool:  # type: ignore[override]
+        """Whether the map has no influence on the passes."""
+        return self.clusters == "random"
+
     def dealer(self, source: Source, random_state: np.random.RandomState) -> Dealer:
         """Check the size; cluster now if that is done once only."""
         n_classes = 0 if source.codes is None else len(np.unique(source.codes))
