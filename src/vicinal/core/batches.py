@@ -8,7 +8,7 @@ import numpy as np
 
 from vicinal.core.types import Array, Batch, Sampler, Sampling, Solver, Source
 
-_AHEAD = 64  # batches that the source is told of at a time, so that it may fetch their rows
+_AHEAD = 64  # batches whose rows the source may begin to fetch
 
 
 class BatchStream:
