@@ -241,7 +241,7 @@ def claims(done: list[Done]) -> Iterator[Claim]:
         ("linear", ACCURACY, LOSS): "early stopping by held-out accuracy against by held-out loss",
         ("linear", LOSS, PENALTY): "early stopping without a penalty against `NCA()` with one",
         ("bent", LBFGS, BATCHES): "periodic map, L-BFGS on all rows against Adam on batches",
-        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation against the default",
+        ("bent", SEARCHED, BATCHES): "periodic map, penalty by cross-validation, not by default",
     }
     for (question, one, other), says in asked.items():
         here = _of(done, question)
