@@ -1,5 +1,6 @@
 """Compiled code on disk: wherever the package is, and whatever has happened to the files."""
 
+import gc
 import os
 import shutil
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import config
+from numba.core import event
 
 import vicinal
 from vicinal.kernels import _cache, _jit, neighbours
@@ -179,6 +181,23 @@ def test_a_folder_that_fills_up(monkeypatch, own_cache):
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.warns(UserWarning, match=r"\(No space left on device\).*NUMBA_CACHE_DIR"):
         assert call_anew() == 1
+
+
+def test_no_garbage_is_collected_while_compiling(own_cache):
+    """It would take a tenth of the time; afterwards the collector runs as before."""
+    seen = []
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            seen.append(gc.isenabled())
+
+        def on_end(self, event):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        assert call_anew() == 1
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def test_flush(own_cache):

@@ -118,11 +118,28 @@ def test_small_operations(rng, dtype):
     np.testing.assert_allclose(exp2(x), [2**-0.25, 1, 8, floor], rtol=1e-6)
 
 
+@_jit.kernel
+def _extremes_of_integers(a, b, low, high):
+    for i in range(len(a)):
+        low[i] = _jit.minimum(a[i], b[i])
+        high[i] = _jit.maximum(a[i], b[i])
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_extremes_of_integers(dtype):
+    a, b = np.array([[0, 3, -1, 7], [1, 2, 5, 7]]).astype(dtype)  # -1: the largest, if unsigned
+    low, high = np.empty((2, 4), dtype)
+    _extremes_of_integers(a, b, low, high)
+    np.testing.assert_array_equal(low, np.minimum(a, b))
+    np.testing.assert_array_equal(high, np.maximum(a, b))
+
+
 def assembly(kernel, itemsize):
     """The machine code of the kernel as compiled for float32 or float64."""
     dtype = np.dtype(f"f{itemsize}")
     rng = np.random.default_rng(0)
-    nca(rng.standard_normal((20, 3)).astype(dtype), np.arange(20) % 2)
+    nca(rng.standard_normal((700, 3)).astype(dtype), np.arange(700) % 2)  # compiled, not dense
     signature = next(s for s in kernel.signatures if s[-1].dtype.bitwidth == 8 * itemsize)
     if kernel.stats.cache_hits[signature]:  # from a cache of the caller's, without its assembly
         kernel = njit(**_jit._OPTIONS)(kernel.py_func)

@@ -165,14 +165,14 @@ def _segment(own, a, segment, j0, j1):
     """References before (0), in (1) and after (2) the own class of query a, within j0:j1."""
     first = own[segment - 1, a] if segment > 0 else j0
     last = own[segment, a] if segment < 2 else j1
-    return max(first, j0), min(last, j1)
+    return maximum(first, j0), minimum(last, j1)
 
 
 @helper
 def _add_tiles(table, count, a, b, c, e, kind, width):
     while c < e:
         table[count, 0], table[count, 1] = a, b
-        table[count, 2], table[count, 3] = c, min(c + width, e)
+        table[count, 2], table[count, 3] = c, minimum(c + width, e)
         table[count, 4], table[count, 5] = kind, 0
         count += 1
         c += width
@@ -183,10 +183,11 @@ def _add_tiles(table, count, a, b, c, e, kind, width):
 def group_box(Zq, a, b, low, high):
     """Lowest and highest coordinates of the queries a:b."""
     for k in range(Zq.shape[0]):
-        x = Zq[k, a:b]
-        low[k] = high[k] = x[0]
-        for i in range(b - a):
-            low[k], high[k] = minimum(low[k], x[i]), maximum(high[k], x[i])
+        x = Zq[k]
+        least = most = x[a]
+        for i in range(a, b):
+            least, most = minimum(least, x[i]), maximum(most, x[i])
+        low[k], high[k] = least, most
 
 
 @helper
@@ -221,11 +222,11 @@ def all_tiles(own, a, i1, j0, j1, width, triangle, table):
     count : number of rows filled
     a : the first query that did not fit
     """
-    count, room = 0, len(table) - (j1 - j0) - 4
+    count, room = np.int64(0), len(table) - (j1 - j0) - 4
     while a < i1 and count <= room:
         b = group_end(own, a, i1)
         for segment in range(3):
-            c, stop = _segment(own, a, segment, max(j0, a) if triangle else j0, j1)
+            c, stop = _segment(own, a, segment, maximum(j0, a) if triangle else j0, j1)
             if c < stop and triangle and c < b:
                 count = _add_tiles(table, count, a, b, c, b, segment % 2, width)
                 table[count - 1, 5] = 1
@@ -241,14 +242,14 @@ def some_tiles(Zq, own, a, i1, j0, j1, width, triangle, reach, far, box, table):
 
     ``reach`` is a Reach; ``box`` is scratch of two rows.
     """
-    count, room = 0, len(table) - (j1 - j0) - 4
+    count, room = np.int64(0), len(table) - (j1 - j0) - 4
     low, high = box[0], box[1]
     first_chunk = 0
     while reach.edges[first_chunk + 1] <= j0:
         first_chunk += 1
     while a < i1 and count <= room:
         b = group_end(own, a, i1)
-        first, chunk = max(j0, a) if triangle else j0, first_chunk
+        first, chunk = maximum(j0, a) if triangle else j0, first_chunk
         group_box(Zq, a, b, low, high)
         for segment in range(3):
             c, stop = _segment(own, a, segment, first, j1)
@@ -265,7 +266,7 @@ def some_tiles(Zq, own, a, i1, j0, j1, width, triangle, reach, far, box, table):
             while c < stop:
                 while reach.edges[chunk + 1] <= c:
                     chunk += 1
-                e = min(reach.edges[chunk + 1], stop)
+                e = minimum(reach.edges[chunk + 1], stop)
                 limit = maximum(farthest, reach.chunks[kind, chunk])
                 if _is_far(low, high, reach.boxes, chunk, limit, Zq.shape[0]) != far:
                     count = _add_tiles(table, count, a, b, begin, c, kind, width)
@@ -282,7 +283,7 @@ def pull_four(work, Zq, Zr, Gq, G_columns, g_first, a, b, c, e):
     n = e - c
     w0, w1, w2, w3 = work[0], work[1], work[2], work[3]
     # past the last query the weights are zero, so any point will do
-    i1, i2, i3 = min(a + 1, b - 1), min(a + 2, b - 1), min(a + 3, b - 1)
+    i1, i2, i3 = minimum(a + 1, b - 1), minimum(a + 2, b - 1), minimum(a + 3, b - 1)
     for k in range(Gq.shape[0]):
         z0, z1, z2, z3 = Zq[k, a], Zq[k, i1], Zq[k, i2], Zq[k, i3]
         g0 = g1 = g2 = g3 = Zq.dtype.type(0)

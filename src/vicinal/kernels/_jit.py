@@ -11,12 +11,16 @@ The compiled code is cached on disk beside the package, or under ``NUMBA_CACHE_D
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
@@ -40,13 +44,84 @@ _OPTIONS = {
 }
 
 
+class _KernelCode(JITCodeLibrary):
+    """The code of a kernel; its Python wrapper, which only reads the arguments, is not optimised.
+
+    Optimising it would take as long as a short kernel does.
+    """
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add the code of the kernel or of its wrapper."""
+        if ir_module.name == "wrapper":
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    function.attributes.add("noinline")
+                    function.attributes.add("optnone")
+        super().add_ir_module(ir_module)
+
+
+class _LinkedCode(JITCodeLibrary):
+    """Code that kernels are linked with, in LLVM's language: it needs no machine code of its own.
+
+    It is optimised, so that a function inlined in several kernels has the same arithmetic in all.
+    """
+
+    @property
+    def codegen(self) -> _LinkedCode:
+        """Where numba sets the environment."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing: there is no machine code with a place for it."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+class _HelperCode(_LinkedCode):
+    """The same, optimised only in the kernels."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+
+class _Compiler(Compiler):
+    """Numba's compiler, without the steps that none of our functions needs."""
+
+    def define_pipelines(self) -> Any:
+        """Choose the class of the code, then as numba does."""
+        state = self.state
+        kind: type[JITCodeLibrary] = _KernelCode
+        if state.flags.no_cpython_wrapper:
+            kind = _LinkedCode if state.flags.forceinline else _HelperCode
+        state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+def _without_collection(compile_code: Callable[[], Any]) -> Any:
+    """Call without the collector of garbage.
+
+    It would visit all objects of numba, scipy and others several times for each kernel: a tenth of
+    the time, and next to nothing of what it visits is garbage.
+    """
+    with global_compiler_lock:  # or two threads could leave it switched off
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_code()
+        finally:
+            if enabled:
+                gc.enable()
+
+
 def kernel(function: Any) -> Any:
     """For functions called from Python: compiled once per machine, then loaded from the cache.
 
     They are compiled and loaded where no signal can interrupt it: an interrupt inside numba leaves
     code behind that the next call cannot use.
     """
-    dispatcher = njit(**_OPTIONS)(function)
+    dispatcher = njit(pipeline_class=_Compiler, **_OPTIONS)(function)
     if config.DISABLE_JIT:
         return dispatcher
     compile_here = dispatcher.compile
@@ -54,7 +129,7 @@ def kernel(function: Any) -> Any:
     def compile_elsewhere(signature: Any) -> Any:
         if global_compiler_lock.is_locked():  # by this thread, which compiles a caller
             return compile_here(signature)
-        return uninterrupted(lambda: compile_here(signature))
+        return uninterrupted(lambda: _without_collection(lambda: compile_here(signature)))
 
     dispatcher.compile = compile_elsewhere
     dispatcher._cache = make_cache(function)
@@ -70,7 +145,7 @@ class _Inner(CPUDispatcher):
 
 def _inner(**options: Any) -> Any:
     # Functions called only by kernels need no Python wrapper, which takes long to compile.
-    compiled = njit(no_cpython_wrapper=True, **options, **_OPTIONS)
+    compiled = njit(no_cpython_wrapper=True, pipeline_class=_Compiler, **options, **_OPTIONS)
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
@@ -208,14 +283,21 @@ def _call(name: str) -> Any:
     return codegen
 
 
+def _extreme(name: str, a: Any) -> Any:
+    kind = types.unliteral(a)
+    if isinstance(kind, types.Integer):
+        return kind(kind, kind), _call(f"llvm.{'s' if kind.signed else 'u'}{name}")
+    return kind(kind, kind), _call(f"llvm.{name}num")
+
+
 @intrinsic
 def _minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    return a(a, a), _call("llvm.minnum")
+    return _extreme("min", a)
 
 
 @intrinsic
 def _maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    return a(a, a), _call("llvm.maxnum")
+    return _extreme("max", a)
 
 
 @intrinsic
@@ -241,5 +323,6 @@ if config.DISABLE_JIT:  # the same functions as plain Python, for `make test-noj
     minimum, maximum = np.minimum, np.maximum
 else:
     exp2, log2 = _exp2_intrinsic, _log2_intrinsic
-    minimum, maximum = _minimum, _maximum  # Python's own are not vectorised by numba
+    # also of integers: Python's own are not vectorised by numba, and are functions that it compiles
+    minimum, maximum = _minimum, _maximum
     multiply_add = _multiply_add

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import inlined, kernel, multiply_add
+from vicinal.kernels._jit import inlined, kernel, maximum, minimum, multiply_add
 
 
 @inlined
@@ -21,7 +21,7 @@ def _to_four(u, Y, j, tiny):
     Past the end, the last row is repeated.  ``tiny`` makes 0 / 0 zero and is negligible elsewhere.
     """
     end = len(Y) - 1
-    a, b, c, e = Y[j], Y[min(j + 1, end)], Y[min(j + 2, end)], Y[min(j + 3, end)]
+    a, b, c, e = Y[j], Y[minimum(j + 1, end)], Y[minimum(j + 2, end)], Y[minimum(j + 3, end)]
     half = u.dtype.type(0.5)
     to_a = to_b = to_c = to_e = u.dtype.type(0)
     for f in range(np.uint32(len(u))):
@@ -52,13 +52,13 @@ def chi2_rows(X, first, last, Y, same, tiny, tile, out):
     """
     m = len(Y)
     for start in range(0, m, tile):
-        stop = min(start + tile, m)
+        stop = minimum(start + tile, m)
         for i in range(first, last):
             if same and start <= i < stop:
                 out[i, i] = X.dtype.type(0)
-            for j in range(max(start, i + 1) if same else start, stop, 4):
+            for j in range(maximum(start, i + 1) if same else start, stop, 4):
                 four = _to_four(X[i], Y, j, tiny)
-                for lane in range(min(4, stop - j)):
+                for lane in range(minimum(4, stop - j)):
                     out[i, j + lane] = four[lane]
                     if same:
                         out[j + lane, i] = four[lane]
@@ -77,11 +77,11 @@ def chi2_nearest(X, first, last, Y, same, tiny, tile, near, distances):
     """
     k, m = near.shape[1], len(Y)
     for start in range(0, m, tile):
-        stop = min(start + tile, m)
+        stop = minimum(start + tile, m)
         for i in range(first, last):
             for j in range(start, stop, 4):
                 four = _to_four(X[i], Y, j, tiny)
-                for lane in range(min(4, stop - j)):
+                for lane in range(minimum(4, stop - j)):
                     at, to = j + lane, four[lane]
                     if to < distances[i, k - 1] and not (same and at == i):
                         p = k - 1

@@ -54,6 +54,15 @@ def _rescale(last, theta, chain, part, factor, power, shift, far):
 
 
 @helper
+def _reset(polynomials):
+    """Set every lane's polynomial to 1."""
+    for u in range(polynomials.shape[0]):
+        x, coefficient = polynomials[u], 1 if u == 0 else 0
+        for i in range(len(x)):
+            x[i] = coefficient
+
+
+@helper
 def _join(chain, part):
     """Multiply the chain by the polynomial of a part, and reset the part to 1."""
     for u in range(chain.shape[0] - 1, 0, -1):  # highest degrees first, in place
@@ -62,8 +71,7 @@ def _join(chain, part):
             a, x = part[v], chain[u - v]
             for i in range(len(y)):
                 y[i] += a[i] * x[i]
-    part[0, :] = 1
-    part[1:, :] = 0
+    _reset(part)
 
 
 @kernel
@@ -75,7 +83,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     Zq : (d, W) tile of queries; Zr : (d, n) references; d even
     chunks : Chunks
     self_pos : (W,) position of each query among the references, or -1
-    T, E : (C, k, W) and theta : (C, W), out
+    T, E : (C, k, W) and theta : (C, W), out; T and theta come full of ``FAR``
 
     Returns
     -------
@@ -90,13 +98,9 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
     low, high = room.box[0], room.box[1]
     group_box(Zq, 0, n, low, high)
     count = 0
-    part[0, :] = 1
-    part[1:, :] = 0
+    _reset(part)
     for c in range(T.shape[0]):
-        T[c, :, :] = far
-        theta[c, :] = far
-        chain[0, :] = 1
-        chain[1:, :] = 0
+        _reset(chain)
         last = T[c, k - 1]
         in_part = 0
         begin, end = chunks.classes[c], chunks.classes[c + 1]
@@ -111,7 +115,12 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                 nearest, least = q, gap
         # more than k members: not all are in T
         more = chunks.edges[end] - chunks.edges[begin] > k
-        for turn in range(begin - 1 if begin < end else end, end):
+        for turn in range(begin - 1 if begin < end else end, end + 1):
+            if in_part >= _PART or (turn == end and in_part > 0):
+                _join(chain, part)
+                in_part = 0
+            if turn == end:
+                break
             q = nearest if turn < begin else turn  # the nearest first: T changes less often
             if turn == nearest:
                 continue
@@ -150,7 +159,8 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                         for i in range(n):
                             row[i] = exp2(minimum(shift[i] - row[i], zero))
                     else:
-                        row[:] = 0
+                        for i in range(n):
+                            row[i] = zero
                 # elementary symmetric polynomials of four weights, in place
                 a, b, x, y = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
                 for i in range(n):
@@ -163,7 +173,7 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                 # time: with more arrays LLVM gives up checking that none overlap
                 for u in range(k, 0, -1):
                     out = part[u]
-                    for s in range(0, min(u, 4), 2):
+                    for s in range(0, minimum(u, 4), 2):
                         a, x = rows[r + s], part[u - 1 - s]
                         if u - s > 1:
                             b, y = rows[r + s + 1], part[u - 2 - s]
@@ -173,11 +183,6 @@ def knca_collect(Zq, Zr, chunks, self_pos, T, E, theta, room):
                             for i in range(n):
                                 out[i] += a[i] * x[i]
             in_part += j1 - j0
-            if in_part >= _PART:
-                _join(chain, part)
-                in_part = 0
-        if in_part > 0:
-            _join(chain, part)
         for i in range(n):  # if no chain was needed; rounding may put the k-th beyond T
             theta[c, i] = minimum(theta[c, i], last[i])
         for u in range(k):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vicinal.kernels._blocks import pull_four
 from vicinal.kernels._chunks import FAR, energies, in_reach
-from vicinal.kernels._jit import exp2, helper, kernel, minimum
+from vicinal.kernels._jit import exp2, helper, kernel, maximum, minimum
 
 
 @helper
@@ -25,7 +25,7 @@ def _weigh(row, T, theta, powers, values, w, out):
         gap = minimum(gap, row[i] - last[i])
         w[i] = exp2(minimum(theta[i] - row[i], zero))
     v = k - 2 - k % 2
-    b, c = powers[k - 1], powers[max(k - 2, 0)]
+    b, c = powers[k - 1], powers[maximum(k - 2, 0)]
     if k == 1:
         for i in range(n):
             out[i] = w[i] * b[i]
@@ -97,5 +97,6 @@ def knca_pull(Zq, Zr, chunks, self_pos, T, theta, powers, values, Gq, Gr, first,
                             spare, weights[s],
                         )  # fmt: skip
                     else:
-                        weights[s, :] = 0
+                        for i in range(n):
+                            weights[s, i] = 0
                 pull_four(weights, Zr, Z, Gr, Gq[t], 0, j, j1, 0, n)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.kernels._jit import kernel, maximum
+from vicinal.kernels._jit import kernel, maximum, minimum
 from vicinal.kernels.distances import add_slope, distance
 
 _CHUNK = 32  # columns tested together: hits are rare
@@ -29,7 +29,7 @@ def targets(Z, neighbours, margin, chi2, i0, i1, D, reach, furthest):
             if q >= 0:
                 D[p, j] = distance(Z[p], Z[q], chi2)
                 reach[p, j] = D[p, j] + margin
-            furthest[p] = max(furthest[p], reach[p, j])
+            furthest[p] = maximum(furthest[p], reach[p, j])
 
 
 @kernel
@@ -105,7 +105,7 @@ def near_pairs(G, rows, columns, codes, row_norm, row_bound, norm, bound, later,
             g[c] = norm[c] - two * g[c] - maximum(least, bound[c] - own)
         sign = g.view(np.int32)
         for start in range(np.uint32(0), n_columns, width):
-            stop = min(start + width, n_columns)
+            stop = minimum(start + width, n_columns)
             some = np.int32(0)
             for c in range(start, stop):
                 some |= sign[c]
@@ -162,7 +162,7 @@ def within(Z, rows, indptr, indices, root_bound, chi2):
         p = rows[a]
         for t in range(start, indptr[a + 1]):
             q = indices[t]
-            bound = max(root_bound[p], root_bound[q])
+            bound = maximum(root_bound[p], root_bound[q])
             if distance(Z[p], Z[q], chi2) < bound * bound:
                 indices[at] = q
                 at += 1
@@ -182,5 +182,5 @@ def moved(Z, before, root, root_before, chi2):
         if root[p] > 0 and root_before[p] <= 0:
             return np.inf
         move = np.sqrt(distance(Z[p], before[p], chi2))
-        most = max(most, move, move + (root[p] - root_before[p]))
+        most = maximum(most, maximum(move, move + (root[p] - root_before[p])))
     return most

@@ -52,7 +52,7 @@ class Running(NamedTuple):
     sr: NDArray
 
 
-# Each kernel is one long function: LLVM optimises a called function on its own and then once more
+# Each kernel is one long function: LLVM simplifies a called function on its own, then optimises it
 # in every caller, at each level of calls.
 
 
@@ -208,7 +208,7 @@ def nca_grad_block(points, running, Gq, Gr, table, count, i0, j0, mirror, power,
                 if i >= b and products:
                     break  # row b - 1 of D already holds its weights, and nothing is summed here
                 row = work[i - first]
-                q = min(i, b - 1)  # past the last query the weights are zero: any point will do
+                q = minimum(i, b - 1)  # past the last query the weights are zero: any point will do
                 distances(Zq, Zr, D, q, i0, j0, c, e, row)
                 if c <= self_pos[q] < e:
                     row[self_pos[q] - c] = inf
@@ -250,7 +250,7 @@ def nca_energy_block(Zq, Zr, vr, self_pos, shift, energy, i0, i1, power, scratch
     row = scratch.work[0]
     for i in range(i0, i1):
         for c in range(0, Zr.shape[1], WIDTH):
-            e = min(c + WIDTH, Zr.shape[1])
+            e = minimum(c + WIDTH, Zr.shape[1])
             distances(Zq, Zr, scratch.work[:0], i, 0, 0, c, e, row)
             if power is not None:
                 to_energies(row, e - c, power)

@@ -15,7 +15,7 @@ from vicinal.kernels._blocks import (
     group_end,
     to_energies,
 )
-from vicinal.kernels._jit import helper, kernel, minimum
+from vicinal.kernels._jit import helper, kernel, maximum, minimum
 
 
 @helper
@@ -25,7 +25,7 @@ def select(key, order, first, last, middle):
     while low < high:
         # median of three: nearly sorted input must not be slow
         x, y, z = key[low], key[(low + high) // 2], key[high]
-        pivot = max(min(x, y), min(max(x, y), z))
+        pivot = maximum(minimum(x, y), minimum(maximum(x, y), z))
         i, j = low, high
         while i <= j:
             while key[i] < pivot:
@@ -52,7 +52,7 @@ def _widest(Z, order, first, last):
         low = high = Z[k, order[first]]
         for i in range(first + 1, last):
             x = Z[k, order[i]]
-            low, high = min(low, x), max(high, x)
+            low, high = minimum(low, x), maximum(high, x)
         if high - low > widest:
             best, widest = k, high - low
     return best, widest
@@ -69,13 +69,13 @@ def _cut(edges, first, last):
             at = half + 1
         else:
             end = half
-    before, after = edges[max(at - 1, 0)], edges[min(at, len(edges) - 1)]
+    before, after = edges[maximum(at - 1, 0)], edges[minimum(at, len(edges) - 1)]
     if before <= first or (after < last and after - middle < middle - before):
         before = after
     if first < before < last:
         return before
     size = CHUNK if last - first > CHUNK else ROWS
-    return first + max(1, (middle - first + size // 2) // size) * size
+    return first + maximum(1, (middle - first + size // 2) // size) * size
 
 
 def kd_order(Z, edges, first, last, order, key):
@@ -119,7 +119,7 @@ def chunk_boxes(Z, edges, boxes):
         for c in range(len(edges) - 1):
             low = high = Z[k, edges[c]]
             for i in range(edges[c] + 1, edges[c + 1]):
-                low, high = min(low, Z[k, i]), max(high, Z[k, i])
+                low, high = minimum(low, Z[k, i]), maximum(high, Z[k, i])
             boxes[0, k, c], boxes[1, k, c] = low, high
 
 
@@ -130,7 +130,7 @@ def spread_reach(reach, edges, least, most):
         for c in range(len(edges) - 1):
             low = high = reach[kind, edges[c]]
             for i in range(edges[c] + 1, edges[c + 1]):
-                low, high = min(low, reach[kind, i]), max(high, reach[kind, i])
+                low, high = minimum(low, reach[kind, i]), maximum(high, reach[kind, i])
             least[kind, c], most[kind, c] = low, high
 
 
@@ -138,7 +138,7 @@ def spread_reach(reach, edges, least, most):
 def _is_candidate(first, last, own_first, own_last, kind):
     """Whether columns first:last include one of the own class (kind 1), or of others (0)."""
     if kind == 1:
-        return max(first, own_first) < min(last, own_last)
+        return maximum(first, own_first) < minimum(last, own_last)
     return first < own_first or last > own_last
 
 
@@ -149,7 +149,7 @@ def _to_box(centre, boxes, q, d):
     gap = to_centre = zero
     for k in range(d):
         low, high = boxes[0, k, q], boxes[1, k, q]
-        t = max(low - centre[k], centre[k] - high, zero)
+        t = maximum(maximum(low - centre[k], centre[k] - high), zero)
         gap += t * t
         t = half * (low + high) - centre[k]
         to_centre += t * t
@@ -208,8 +208,8 @@ def least_energies(
                 continue
             c, e = edges[q], edges[q + 1]
             if kind == 1:
-                c, e = max(c, first), min(e, last)
-            elif min(e, last) > max(c, first):  # two classes: the longer end
+                c, e = maximum(c, first), minimum(e, last)
+            elif minimum(e, last) > maximum(c, first):  # two classes: the longer end
                 if first - c > e - last:
                     e = first
                 else:
@@ -234,7 +234,7 @@ def _gaps(p_boxes, q_boxes, p, q):
     for k in range(p_boxes.shape[1]):
         s = q_boxes[0, k, q] - p_boxes[1, k, p]
         t = p_boxes[0, k, p] - q_boxes[1, k, q]
-        gap, width = max(s, t, zero), max(-s, -t)
+        gap, width = maximum(maximum(s, t), zero), maximum(-s, -t)
         near += gap * gap
         far += width * width
     return near, far
@@ -258,9 +258,9 @@ def near_blocks(
             near, far = _gaps(row_boxes, column_boxes, p, q)
             status[p, q] = 0
             for kind in range(from_kind, to_kind + 1):
-                if near <= max(row_most[kind, p], column_most[kind, q]):
+                if near <= maximum(row_most[kind, p], column_most[kind, q]):
                     status[p, q] = 1
-            if far <= min(row_least[from_kind, p], row_least[to_kind, p]):
+            if far <= minimum(row_least[from_kind, p], row_least[to_kind, p]):
                 status[p, q] = 2
 
 
@@ -271,7 +271,7 @@ def levels(p, q, shared, last_p, last_q, level):
     ``shared`` says that rows and columns are the same blocks.
     """
     for k in range(len(p)):
-        number = max(last_p[p[k]], last_p[q[k]] if shared else last_q[q[k]])
+        number = maximum(last_p[p[k]], last_p[q[k]] if shared else last_q[q[k]])
         level[k] = number
         last_p[p[k]] = number + 1
         if shared:

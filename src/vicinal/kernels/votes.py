@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.kernels._arithmetic import add, nothing, one, share, times
-from vicinal.kernels._jit import exp2, kernel, log2, maximum
+from vicinal.kernels._jit import exp2, kernel, log2, maximum, minimum
 
 
 class VoteRoom(NamedTuple):
@@ -277,7 +277,7 @@ def _do(steps, out, X, Y, W, log):
                     row[i] = X[x + t, i]
                 continue
             # Four terms per sweep over the lanes, to read and write the row a quarter as often.
-            m, end = x + a, x + min(b, t - low) + 1
+            m, end = x + a, x + minimum(b, t - low) + 1
             n = y + t - a
             while m + 4 <= end:
                 for i in range(W):

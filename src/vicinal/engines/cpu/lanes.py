@@ -185,6 +185,9 @@ class AllPairs:
 
     def collect(self, tile: int, T: Array, E: Array, theta: Array, room: kernels.Room) -> None:
         """Class summaries of the lanes of a tile, see `knca_collect`."""
+        far = far_energy(self.dtype)
+        T.fill(far)
+        theta.fill(far)
         self.counts[tile] = knca_collect(
             self.queries[tile], self.Z, self.chunks, self.self_pos[tile], T, E, theta, room
         )
