@@ -390,13 +390,20 @@ def parts() -> None:
             return [f"{milliseconds:.2f}, share of pairs {evaluate().facts['share_of_pairs']:.3f}"]
 
         row(f"NCA {n:,} rows, d = {d}, {how}, tiles left out where that pays", late)
-    for dtype, d in ((torch.float64, 2), (torch.float64, 5)):
+    for d in (2, 5, 16, 32):
 
-        def double(dtype: Any = dtype, d: int = d) -> list[Any]:
+        def double(d: int = d) -> list[Any]:
             Z, y = blobs(N, d)
-            return [f"{clock(evaluation(Z.to(dtype), Labels(y)), 3):.2f}"]
+            return [f"{clock(evaluation(Z.double(), Labels(y)), 3):.2f}"]
 
         row(f"NCA {N:,} rows, d = {d}, float64", double)
+    for d in (16, 32):
+
+        def far(d: int = d) -> list[Any]:
+            Z, y = blobs(N, d, within=7.0, between=7.0)
+            return [f"{clock(evaluation(Z, Labels(y)), 3):.2f}"]
+
+        row(f"NCA {N:,} rows, d = {d}, norms beyond products: differences", far)
 
     def regression() -> list[Any]:
         Z, _ = blobs(N, 2)

@@ -83,6 +83,10 @@ def main(architecture):
         assert "ex2.approx" in ptx
         assert "fma.rn" in ptx
         build(kernels.pull, architecture, BM=64, BN=4, **shape)
+    for d, columns, dtype in ((16, 2, "fp32"), (32, 1, "fp64")):
+        shape = {**direct, "D": d, "BM": 32, "SKIPS": False}
+        build(kernels.sums, architecture, dtype=dtype, BN=4, **shape)
+        build(kernels.pull, architecture, dtype=dtype, BN=columns, **shape)
     weighed = {**direct, "D": 2, "WEIGHED": True, "ANYWHERE": True, "SKIPS": False}
     build(kernels.sums, architecture, dtype="fp64", BM=64, BN=16, **weighed)
     build(kernels.pull, architecture, dtype="fp64", BM=64, BN=4, **weighed)

@@ -110,14 +110,33 @@ def test_rows_whose_shifts_are_far_apart_take_two_exponentials(d):
 
 
 def test_products_beyond_their_digits_are_differences():
-    Z, y = gpu.clouds(150, 12)
-    assert_agree(NCALoss(), 10.0 * Z, Labels(y), "blocked torch")
+    for d, engine in ((12, "triton"), (33, "blocked torch")):
+        Z, y = gpu.clouds(150, d)
+        assert_agree(NCALoss(), 10.0 * Z, Labels(y), engine)
     assert dots._NORM <= 256.0
+
+
+def test_double_precision_has_differences_in_many_dimensions():
+    Z, y = gpu.clouds(140, 20)
+    assert_agree(NCALoss(), 0.5 * Z, Labels(y), "triton", np.float64, 1e-12)
 
 
 def test_fused_multiply_add_is_set():
     for setting in (class_sums._FUSED, dots._FUSED):
         assert setting["enable_fp_fusion"] is True
+
+
+@pytest.mark.parametrize(("d", "scale"), [(2, 1.0), (9, 10.0)])
+def test_blocks_have_the_shapes_of_a_device(monkeypatch, d, scale, rng):
+    """In the interpreter, where other shapes are faster."""
+    usual = class_sums.TritonSums._shape
+    monkeypatch.setattr(class_sums.TritonSums, "_shape", lambda self, d, _: usual(self, d, False))
+    Z, y = gpu.clouds(60, d, n_classes=2)
+    assert_agree(NCALoss(), scale * Z, Labels(y), "triton")
+    few = {"queries": np.arange(0, 60, 3), "references": np.arange(1, 60)}
+    assert_agree(NCALoss(), scale * Z, Labels(y), "triton", np.float64, 1e-10, **few)
+    numbers = Numbers(rng.normal(size=60))
+    assert_agree(MLKRLoss(), 0.5 * Z, numbers, "triton")
 
 
 def test_many_classes():
@@ -213,6 +232,12 @@ def test_kernel_regression_far_apart(rng):
     assert_agree(MLKRLoss(), 5.0 * Z, Numbers(rng.normal(size=150)), "triton", tolerance=2e-5)
 
 
+def test_kernel_regression_in_many_dimensions(rng):
+    Z, _ = gpu.clouds(140, 12)
+    numbers = Numbers(rng.normal(size=(140, 1)), rng.uniform(0.0, 1.0, 140).round())
+    assert_agree(MLKRLoss(), 0.3 * Z, numbers, "triton")
+
+
 def test_mcml():
     Z, y = gpu.clouds(150, 3)
     assert_agree(MCMLLoss(), Z, Labels(y), "triton")
@@ -232,6 +257,13 @@ def test_posteriors(engine, kernel, scale, rng):
         np.testing.assert_allclose(
             logs, nca_posterior(new, Z, target, kernel, log=True), rtol=1e-9, atol=1e-9
         )
+
+
+def test_posteriors_in_many_dimensions(rng):
+    Z, y = gpu.clouds(150, 12)
+    new = rng.normal(size=(9, 12))
+    there = nca_posterior(gpu.there(new), gpu.there(Z), Labels(y))
+    np.testing.assert_allclose(there, nca_posterior(new, Z, Labels(y)), atol=1e-10)
 
 
 def test_blocks_of_torch_add_up(monkeypatch, rng):

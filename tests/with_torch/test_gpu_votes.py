@@ -84,6 +84,26 @@ def test_equal_points_and_many_near_ones():
     assert_agree(KNCALoss(3), 1e-2 * Z, y, np.float64, 1e-10)
 
 
+@pytest.mark.parametrize("d", [2, 9])
+def test_blocks_have_the_shapes_of_a_device(monkeypatch, d):
+    """In the interpreter, where other shapes are faster."""
+    shapes = votes.Sets.blocks
+
+    def of_device(sets, d):
+        monkeypatch.setattr(sets, "interpreted", False)
+        found = shapes(sets, d)
+        monkeypatch.setattr(sets, "interpreted", True)
+        return found
+
+    def of_pull(sets, d):
+        return of_device(sets, d)[0], 2 if d < 8 else 1
+
+    monkeypatch.setattr(votes.Sets, "blocks", of_device)
+    monkeypatch.setattr(votes.Sets, "_blocks_of_pull", of_pull)
+    Z, y = gpu.clouds(60, d, n_classes=2)
+    assert_agree(KNCALoss(2), 0.5 * Z, y)
+
+
 def test_several_splits_of_a_class_give_one_summary(monkeypatch):
     """As on a device with many more places for programs than there are blocks of rows."""
     Z, y = gpu.clouds(1200, 2, n_classes=1)

@@ -74,12 +74,13 @@ def class_sums(data: Data, kernel: Kernel, pairs: Pairs | None = None) -> ClassS
         from vicinal.engines.cuda import class_sums as direct
         from vicinal.engines.cuda import dots
 
-        if Z.shape[1] <= direct.DIRECT_UP_TO:
-            return direct.TritonSums(data, kernel)
-        if Z.shape[1] <= dots.DOTS_UP_TO and Z.dtype == np.float32:
+        d = Z.shape[1]
+        if direct.DIRECT_UP_TO < d <= dots.DOTS_UP_TO and Z.dtype == np.float32:
             engine = dots.DotSums(data, kernel)
             if engine.suits:
                 return engine
+        if d <= direct.DIFFERENCES_UP_TO:
+            return direct.TritonSums(data, kernel)
     return blocked.BlockedSums(data, kernel, blocked.class_matches(data, Z))
 
 
@@ -114,7 +115,7 @@ def charged_sums(
         from vicinal.engines.cuda import charged
 
         few = charges.shape[1] <= charged.CHARGES_UP_TO
-        if few and data.Z.shape[1] <= charged.DIRECT_UP_TO:
+        if few and data.Z.shape[1] <= charged.DIFFERENCES_UP_TO:
             return charged.TritonMeans(data, charges, kernel)
     return blocked.BlockedMeans(data, charges, kernel)
 

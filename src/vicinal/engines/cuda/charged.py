@@ -16,7 +16,7 @@ from vicinal.engines.cuda.class_sums import (
     _FUSED,
     _MARGIN,
     _REACH,
-    DIRECT_UP_TO,
+    DIFFERENCES_UP_TO,
     Factors,
     TritonSums,
 )
@@ -24,7 +24,7 @@ from vicinal.engines.cuda.layout import TILE, Side
 
 #: most charges of a row: their factors stay in registers
 CHARGES_UP_TO = 4
-__all__ = ["CHARGES_UP_TO", "DIRECT_UP_TO", "TritonMeans"]
+__all__ = ["CHARGES_UP_TO", "DIFFERENCES_UP_TO", "TritonMeans"]
 
 
 class TritonMeans(TritonSums):

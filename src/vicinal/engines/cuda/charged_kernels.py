@@ -18,11 +18,36 @@ from vicinal.engines.cuda.kernels import (
 
 
 @triton.jit
+def _added(
+    z, m, C, MASS, Y, self, j0, nc, power, s, sum_y,
+    D: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr, OUT: tl.constexpr,
+):  # fmt: skip
+    """The sums and what a tile adds to them, relative to the shift m; the weight of the tile."""
+    total = tl.zeros_like(m)
+    for b in range(TILE // BN):
+        j = j0 + b * BN + tl.arange(0, BN)
+        e = _energies(z, C, self, j, nc, power, D, FAMILY, True)
+        w = tl.exp2(m[None, :] - e)
+        v = tl.load(MASS + j)[:, None]
+        # a row without any reference so far has a shift at which weights are infinite
+        w = tl.where(v > 0, w * v, 0.0)
+        total += tl.sum(w, 0)
+        more = ()
+        for c in tl.static_range(OUT):
+            more = more + (sum_y[c] + tl.sum(w * tl.load(Y + c * nc + j)[:, None], 0),)
+        sum_y = more
+    return (s + total, total) + sum_y
+
+
+@triton.jit
 def sums(
     R, C, SELF, MASS, Y, FIRST, LAST, M, S, T, nr, nc, power,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the weights, and of the weights times each of OUT charges, over a split."""
+    """Sums of the weights, and of the weights times each of OUT charges, over a split.
+
+    As in `kernels.sums`, a tile is done again where it exceeds the range of the shift.
+    """
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     self = tl.load(SELF + i)
     z = ()
@@ -35,31 +60,28 @@ def sums(
     s = tl.zeros_like(m)
     split = tl.program_id(1)
     for t in range(tl.load(FIRST + split), tl.load(LAST + split)):
-        least = m
-        for b in range(TILE // BN):
-            j = t * TILE + b * BN + tl.arange(0, BN)
-            e = _energies(z, C, self, j, nc, power, D, FAMILY, True)
-            e = tl.where((tl.load(MASS + j) > 0)[:, None], e, NONE)
-            least = tl.minimum(least, tl.min(e, 0))
-        # the shift moves only where a sum would leave the range, as it seldom does
-        new = tl.where((m > 0.9 * NOTHING) | (least < m - 60.0), least, m)
-        factor = tl.where(m > 0.9 * NOTHING, 0.0, tl.exp2(new - m))
-        s = s * factor
-        scaled = ()
-        for c in tl.static_range(OUT):
-            scaled = scaled + (sum_y[c] * factor,)
-        sum_y = scaled
-        m = new
-        for b in range(TILE // BN):
-            j = t * TILE + b * BN + tl.arange(0, BN)
-            e = _energies(z, C, self, j, nc, power, D, FAMILY, True)
-            w = tl.exp2(m[None, :] - e) * tl.load(MASS + j)[:, None]
-            w = tl.where(w < _LARGE, w, 0.0)  # of a row without any reference so far
-            s += tl.sum(w, 0)
-            more = ()
+        found = _added(z, m, C, MASS, Y, self, t * TILE, nc, power, s, sum_y, D, BN, FAMILY, OUT)
+        if tl.max((~(found[1] < _LARGE)).to(tl.int32), 0) != 0:  # also for NaN
+            least = m
+            for b in range(TILE // BN):
+                j = t * TILE + b * BN + tl.arange(0, BN)
+                e = _energies(z, C, self, j, nc, power, D, FAMILY, True)
+                e = tl.where((tl.load(MASS + j) > 0)[:, None], e, NONE)
+                least = tl.minimum(least, tl.min(e, 0))
+            factor = tl.where(m > 0.9 * NOTHING, 0.0, tl.exp2(least - m))
+            s = s * factor
+            scaled = ()
             for c in tl.static_range(OUT):
-                more = more + (sum_y[c] + tl.sum(w * tl.load(Y + c * nc + j)[:, None], 0),)
-            sum_y = more
+                scaled = scaled + (sum_y[c] * factor,)
+            m = least
+            found = _added(
+                z, m, C, MASS, Y, self, t * TILE, nc, power, s, scaled, D, BN, FAMILY, OUT
+            )
+        s = found[0]
+        longer = ()
+        for c in tl.static_range(OUT):
+            longer = longer + (found[2 + c],)
+        sum_y = longer
     o = split * nr + i
     tl.store(M + o, m)
     tl.store(S + o, tl.where(m < 0.9 * NOTHING, s, 0.0))
@@ -102,7 +124,7 @@ def pull(
     vi = tl.load(RMASS + i)
     mi = tl.load(RM + i)
     far = shift > 64.0
-    for u in tl.static_range(BM // TILE):
+    for u in tl.static_range((BM + TILE - 1) // TILE):
         far = far | (tl.load(RFAR + first // TILE + u) != 0)
     split = tl.program_id(1)
     for t in range(tl.load(FIRST + split), tl.load(LAST + split)):

@@ -17,8 +17,9 @@ from vicinal.engines.cuda.arrays import DeviceArray, memory_error, on_its_device
 from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of
 from vicinal.engines.odds import OddsLoss, odds_loss
 
-#: most dimensions of kernels by differences, whose coordinates stay in registers
-DIRECT_UP_TO = 8
+#: dimensions up to which differences are faster than products, and most of them: coordinates stay
+#: in registers
+DIRECT_UP_TO, DIFFERENCES_UP_TO = 8, 32
 _REACH = 80.0  # shifts may be that far above the common one
 _MARGIN = 40.0  # of the common shift above the least
 #: rows from which tiles that are too far apart to matter may be left out
@@ -105,6 +106,8 @@ class TritonSums:
         block = self.layout.block
         if interpreted:
             return Shape(block, TILE, TILE, TILE)
+        if d > DIRECT_UP_TO:
+            return Shape(TILE // 2, 4, TILE // 2, 2 if d <= 16 else 1)
         return Shape(block, 16, block if d < 4 else TILE, 4)
 
     def in_one_part(self) -> None:

@@ -138,18 +138,32 @@ def _gaps(RBOX, CBOX, CCODE, b, t, tiles, code, power, D: tl.constexpr, FAMILY: 
 
 
 @triton.jit
+def _part(
+    z, m, C, MASS, self, j, nc, power, D: tl.constexpr, FAMILY: tl.constexpr,
+    WEIGHED: tl.constexpr, MASK: tl.constexpr,
+):  # fmt: skip
+    """The sum over some columns, relative to the shift m."""
+    w = tl.exp2(m[None, :] - _energies(z, C, self, j, nc, power, D, FAMILY, MASK))
+    if WEIGHED:
+        w = w * tl.load(MASS + j)[:, None]
+    return tl.sum(w, 0)
+
+
+@triton.jit
 def _added(
     z, m, C, MASS, self, j0, nc, power, D: tl.constexpr, BN: tl.constexpr, FAMILY: tl.constexpr,
     WEIGHED: tl.constexpr, MASK: tl.constexpr,
 ):  # fmt: skip
     """The sum over a tile, relative to the shift m."""
     total = tl.zeros_like(m)
-    for b in tl.static_range(TILE // BN):
-        j = j0 + b * BN + tl.arange(0, BN)
-        w = tl.exp2(m[None, :] - _energies(z, C, self, j, nc, power, D, FAMILY, MASK))
-        if WEIGHED:
-            w = w * tl.load(MASS + j)[:, None]
-        total += tl.sum(w, 0)
+    if D <= 8:
+        for b in tl.static_range(TILE // BN):
+            j = j0 + b * BN + tl.arange(0, BN)
+            total += _part(z, m, C, MASS, self, j, nc, power, D, FAMILY, WEIGHED, MASK)
+    else:  # unrolled, many dimensions would take a minute to compile
+        for turn in range(TILE // BN):
+            j = j0 + turn * BN + tl.arange(0, BN)
+            total += _part(z, m, C, MASS, self, j, nc, power, D, FAMILY, WEIGHED, MASK)
     return total
 
 
@@ -322,7 +336,7 @@ def pull(
         for u in tl.static_range(1, BM // TILE):
             top0 = tl.maximum(top0, tl.load(RLEVEL + first // TILE + u))
             top1 = tl.maximum(top1, tl.load(RLEVEL + nr // TILE + first // TILE + u))
-    for u in tl.static_range(BM // TILE):
+    for u in tl.static_range((BM + TILE - 1) // TILE):
         far = far | (tl.load(RFAR + first // TILE + u) != 0)
     split = tl.program_id(1)
     for t in range(tl.load(FIRST + split), tl.load(LAST + split)):

@@ -13,7 +13,7 @@ from vicinal.densities import Kernel
 from vicinal.engines.base import Data
 from vicinal.engines.cuda import kernels
 from vicinal.engines.cuda.arrays import DeviceArray, sent
-from vicinal.engines.cuda.class_sums import _FUSED, DIRECT_UP_TO
+from vicinal.engines.cuda.class_sums import _FUSED, DIFFERENCES_UP_TO, DIRECT_UP_TO
 from vicinal.engines.cuda.layout import TILE, Side, class_splits
 
 #: classes up to which each has splits of its own
@@ -22,7 +22,7 @@ CLASSES_UP_TO = 256
 
 def suits(Z: DeviceArray, n_classes: int) -> bool:
     """Whether there are kernels for this many dimensions and classes."""
-    return Z.shape[1] <= DIRECT_UP_TO and n_classes <= CLASSES_UP_TO
+    return Z.shape[1] <= DIFFERENCES_UP_TO and n_classes <= CLASSES_UP_TO
 
 
 def sums_by_class(
@@ -43,11 +43,12 @@ def sums_by_class(
     S = torch.empty_like(M)
     nobody = torch.full((size,), -1, dtype=torch.int32, device=Q.device)
     unused = Q.new_zeros(1)
-    kernels.sums[(size // TILE, len(first))](
+    BM, BN = (TILE, 16) if d <= DIRECT_UP_TO else (TILE // 2, 4)
+    kernels.sums[(size // BM, len(first))](
         Q, R, nobody, side.mass.to(Q.dtype), nobody, side.tile_code, sent(first, where, np.int32),
         sent(last, where, np.int32), unused, unused, unused, unused, M, S, size, side.N,
-        float(kernel.power(d) or 0.0), 0.0, D=d, BM=TILE,
-        BN=TILE if Q.device.type == "cpu" else 16, FAMILY=kernel.family, WEIGHED=side.weighed,
+        float(kernel.power(d) or 0.0), 0.0, D=d, BM=BM,
+        BN=TILE if Q.device.type == "cpu" else BN, FAMILY=kernel.family, WEIGHED=side.weighed,
         ANYWHERE=False, SKIPS=False, **_FUSED,
     )  # fmt: skip
     log2, shift = np.full((m, n_classes), -math.inf), np.full((m, n_classes), math.inf)
