@@ -387,6 +387,4 @@ def _merged(parts: list[spectral.Scatter]) -> spectral.Scatter:
     for part, n, offset in zip(parts, counts, offsets, strict=True):
         apart = np.sqrt(n)[:, None] * (offset - mean)
         within += part.within * (n.sum() / total) + apart.T @ apart / total
-    found = spectral.Scatter(within, within, base + mean, weight)
-    M = found.deviations
-    return found._replace(total=within + M.T @ M)
+    return spectral.scatter_around(within, base + mean, weight)

@@ -58,27 +58,31 @@ class Scatter(NamedTuple):
         Class means; a row of zeros for a class without weight.
     counts : ndarray of shape (C,)
         Weight of each class (its number of rows when there are no weights).
+    deviations : ndarray of shape (C, D)
+        ``M``, with ``S_B = M' M`` and ``S = S_W + S_B``.
     """
 
     total: Array
     within: Array
     means: Array
     counts: Array
+    deviations: Array
 
-    @property
-    def deviations(self) -> Array:
-        """``M`` (C x D), with ``S_B = M' M`` and ``S = S_W + S_B``.
 
-        ``M_c = sqrt(N_c / N) (mu_c - mu)``.  [Oneata2011] eq. (3.16) weights every class by 1/C
-        instead; the two agree for classes of equal size, but only with N_c/N do the scatters add
-        up, and one row of a tiny class does not count as much as a whole large class.
-        """
-        share = self.counts / max(self.counts.sum(), np.finfo(float).tiny)
-        deviations = np.sqrt(share)[:, None] * (self.means - share @ self.means)
-        # Where the means are equal, rounding leaves 1e-17: enough for a start to divide by.
-        weighted = self.means[self.counts > 0]
-        deviations[:, (weighted == weighted[:1]).all(axis=0)] = 0.0
-        return deviations
+def scatter_around(within: Array, means: Array, counts: Array) -> Scatter:
+    """The scatter of classes with these means and weights.
+
+    ``M_c = sqrt(N_c / N) (mu_c - mu)``.  [Oneata2011] eq. (3.16) weights every class by 1/C
+    instead; the two agree for classes of equal size, but only with N_c/N do the scatters add up,
+    and one row of a tiny class does not count as much as a whole large class.
+    """
+    share = counts / max(counts.sum(), np.finfo(float).tiny)
+    M = means - share @ means
+    M *= np.sqrt(share)[:, None]
+    # Where the means are equal, rounding leaves 1e-17: enough for a start to divide by.
+    weighted = means if counts.all() else means[counts > 0]
+    M[:, (weighted == weighted[:1]).all(axis=0)] = 0.0
+    return Scatter(within + M.T @ M, within, means, counts, M)  # [Oneata2011] eq. (3.15)
 
 
 @singledispatch
@@ -117,15 +121,17 @@ def scatter(
     within = np.zeros((D, D))
     for rows, block in X.blocks():
         c, w = codes[rows], v[rows]
+        if not w.all():
+            c, w, block = c[w > 0], w[w > 0], block[w > 0]
         # Subtract the first row of each class: then distant classes cost S_W no digits, and
         # duplicates give exactly zero.
-        weighted = np.flatnonzero(w > 0)
-        first, at = np.unique(c[weighted], return_index=True)
-        new = ~seen[first]
-        shifts[first[new]] = block[weighted[at[new]]]
-        seen[first[new]] = True
+        found, at, place = np.unique(c, return_index=True, return_inverse=True)
+        new = ~seen[found]
+        shifts[found[new]] = block[at[new]]
+        seen[found[new]] = True
         Y = block - shifts[c]
-        sums += sparse.csr_array((w, (c, np.arange(len(c)))), shape=(n_classes, len(c))) @ Y
+        each = w, place, np.arange(len(c) + 1)
+        sums[found] += sparse.csc_array(each, shape=(len(found), len(c))) @ Y
         if sample_weight is not None:
             Y *= np.sqrt(w)[:, None]
         within += Y.T @ Y
@@ -143,17 +149,19 @@ def _scatter_elsewhere(
 
 
 def _scatter_of(shifts: Array, sums: Array, within: Array, counts: Array) -> Scatter:
-    """The scatter from the sums about a row of each class."""
+    """The scatter from the sums about a row of each class, in the memory of the first two.
+
+    Classes may be nearly as many as rows, and new memory takes longer than the sums.
+    """
     weight = max(counts.sum(), np.finfo(float).tiny)
-    offsets = sums / np.where(counts > 0, counts, 1.0)[:, None]
-    lever = np.sqrt(counts / weight)[:, None] * offsets
-    within = within / weight - lever.T @ lever  # [Oneata2011] eq. (3.17), about the means
+    sums /= np.where(counts > 0, counts, 1.0)[:, None]
+    means = np.add(shifts, sums, out=shifts)
+    sums *= np.sqrt(counts / weight)[:, None]
+    within = within / weight - sums.T @ sums  # [Oneata2011] eq. (3.17), about the means
     # A column that is constant within the classes may come out of the difference as -1e-17.
     flat = np.diag(within) <= 0
     within[flat] = within[:, flat] = 0.0
-    partial = Scatter(within, within, shifts + offsets, counts)
-    M = partial.deviations
-    return partial._replace(total=within + M.T @ M)  # [Oneata2011] eq. (3.15)
+    return scatter_around(within, means, counts)
 
 
 @dataclass(frozen=True)
@@ -280,7 +288,7 @@ def make_space(
     return Space(
         total=moments.total[np.ix_(live, live)],
         within=moments.within[np.ix_(live, live)],
-        deviations=moments.deviations[:, live],
+        deviations=moments.deviations if live.all() else moments.deviations[:, live],
         # Principal directions need no scaling: their spread is their importance.
         scale=1.0 / np.sqrt(diagonal[live]) if basis is None else np.ones(live.sum()),
         basis=None if basis is None else basis[:, live],
