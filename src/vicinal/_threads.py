@@ -49,6 +49,14 @@ def n_threads() -> int:
     return max(1, min([cores, most, *(library.get_num_threads() for library in libraries)]))
 
 
+_HANDOVER = 70_000.0  # nanoseconds until a thread of the pool has begun, and is known to have ended
+
+
+def n_threads_for(nanoseconds: float) -> int:
+    """Number of threads for work that takes one thread this long: one, if the work is short."""
+    return n_threads() if nanoseconds > 2 * _HANDOVER else 1
+
+
 @contextmanager
 def at_most(threads: int) -> Iterator[None]:
     """Use no more than these threads for what the present thread does inside this context."""

@@ -66,21 +66,23 @@ def _prepare(flat, scratch):
 
 
 @kernel
-def spread(place, charges, first, last, flat, grid, scratch):
-    """Add the charges (n_charges, n) of points first:last to ``grid`` (n_charges, rows, columns).
+def spread(place, charges, strips, first, step, flat, grid, scratch):
+    """Add the charges (n_charges, n) of points to ``grid`` (n_charges, rows, columns).
 
-    ``scratch`` is (4, ORDER).
+    Those of every ``step``-th strip from the first on; strip s has the points from ``strips[s]`` on
+    to ``strips[s + 1]``.  ``scratch`` is (4, ORDER).
     """
     _prepare(flat, scratch)
     w0, w1 = scratch[0], scratch[2]
-    for i in range(first, last):
-        row, column = _stencil(place, i, flat, scratch)
-        for m in range(charges.shape[0]):
-            charge = charges[m, i]
-            for a in range(ORDER):
-                share = charge * w0[a]
-                for b in range(ORDER):
-                    grid[m, row + a, column + b] += share * w1[b]
+    for s in range(first, len(strips) - 1, step):
+        for i in range(strips[s], strips[s + 1]):
+            row, column = _stencil(place, i, flat, scratch)
+            for m in range(charges.shape[0]):
+                charge = charges[m, i]
+                for a in range(ORDER):
+                    share = charge * w0[a]
+                    for b in range(ORDER):
+                        grid[m, row + a, column + b] += share * w1[b]
 
 
 @inlined

@@ -150,74 +150,81 @@ def _transposed(source, at, step, target, place, leap):
 
 @kernel
 def transform_rows(
-    grid, spectrum, at, place, columns, across, half, width, radices, twiddles, turns, x, y, lanes,
+    grid, spectrum, first, last, step, columns, across, half, width, radices, twiddles, turns, x, y,
+    lanes,
 ):  # fmt: skip
-    """Transforms of ``2 * lanes`` rows of a grid, two in a complex number.
+    """Transforms of the rows of a grid from first on, ``2 * lanes`` of them every ``step`` rows.
 
-    Rows of the grid have ``columns`` numbers, ``across`` apart; the first is at ``at``.  Rows of
-    the spectrum, from ``place`` on, are the real and the imaginary parts of the frequencies 0 to
-    ``half``, ``width`` numbers each.
+    Two rows are in a complex number.  Rows of the grid have ``columns`` numbers, ``across`` apart.
+    Rows of the spectrum are the real and the imaginary parts of the frequencies 0 to ``half``,
+    ``width`` numbers each.
     """
     size = 2 * lanes
-    for j in range(0, columns, lanes):
-        _transposed(grid, at + j, across, x, 2 * size * j, 2 * size)
-        _transposed(grid, at + lanes * across + j, across, x, 2 * size * j + lanes, 2 * size)
-    _with_odd(x, columns, half, turns, lanes)
-    if _transform(x, y, half, radices, twiddles, 0, lanes, lanes):
-        x, y = y, x
-    for f in range(half + 1):
-        g = 0 if f == 0 else 2 * half - f
-        a, b = load(x, size * f), load(x, size * f + lanes)
-        c, d = load(x, size * g), load(x, size * g + lanes)
-        store(y, 2 * size * f, a + c)
-        store(y, 2 * size * f + lanes, b - d)
-        store(y, 2 * size * f + 2 * lanes, b + d)
-        store(y, 2 * size * f + 3 * lanes, c - a)
-    for t in range(2 * size * (half + 1), 2 * size * width):
-        y[t] = 0.0
-    for f in range(0, width, lanes):
-        for part in range(4):
-            to = place + (part // 2 * lanes * 2 + part % 2) * width + f
-            _transposed(y, 2 * size * f + part * lanes, 2 * size, spectrum, to, 2 * width)
+    for row in range(first, last, step):
+        at, place = row * across, 2 * row * width
+        for j in range(0, columns, lanes):
+            _transposed(grid, at + j, across, x, 2 * size * j, 2 * size)
+            _transposed(grid, at + lanes * across + j, across, x, 2 * size * j + lanes, 2 * size)
+        _with_odd(x, columns, half, turns, lanes)
+        if _transform(x, y, half, radices, twiddles, 0, lanes, lanes):
+            x, y = y, x
+        for f in range(half + 1):
+            g = 0 if f == 0 else 2 * half - f
+            a, b = load(x, size * f), load(x, size * f + lanes)
+            c, d = load(x, size * g), load(x, size * g + lanes)
+            store(y, 2 * size * f, a + c)
+            store(y, 2 * size * f + lanes, b - d)
+            store(y, 2 * size * f + 2 * lanes, b + d)
+            store(y, 2 * size * f + 3 * lanes, c - a)
+        for t in range(2 * size * (half + 1), 2 * size * width):
+            y[t] = 0.0
+        for f in range(0, width, lanes):
+            for part in range(4):
+                to = place + (part // 2 * lanes * 2 + part % 2) * width + f
+                _transposed(y, 2 * size * f + part * lanes, 2 * size, spectrum, to, 2 * width)
 
 
 @kernel
 def transform_rows_back(
-    spectrum, field, at, place, columns, across, half, width, radices, twiddles, turns, x, y, lanes,
+    spectrum, field, first, last, step, columns, across, half, width, radices, twiddles, turns,
+    x, y, lanes, largest,
 ):  # fmt: skip
-    """``2 * lanes`` rows of a field, from its spectrum; returns the largest size of a number.
+    """Rows of a field, from its spectrum: the arguments are those of `transform_rows`.
 
-    The arguments are those of `transform_rows`, with ``at`` in the spectrum and ``place`` in the
-    field.
+    ``largest[row]`` becomes the largest size of a number in the rows that begin there.
     """
     size = 2 * lanes
-    for f in range(0, width, lanes):
-        for part in range(4):
-            begin = at + (part // 2 * lanes * 2 + part % 2) * width + f
-            _transposed(spectrum, begin, 2 * width, y, 2 * size * f + part * lanes, 2 * size)
-    for f in range(half + 1):
-        a, b = load(y, 2 * size * f), load(y, 2 * size * f + lanes)
-        c, d = load(y, 2 * size * f + 2 * lanes), load(y, 2 * size * f + 3 * lanes)
-        if f > 0:
-            store(x, size * (2 * half - f), a + d)
-            store(x, size * (2 * half - f) + lanes, c - b)
-        store(x, size * f, a - d)
-        store(x, size * f + lanes, b + c)
-    if _transform(x, y, half, radices, twiddles, lanes, 0, lanes):
-        x, y = y, x
-    for j in range(columns):
-        a, b = _without_odd(x, j, turns, lanes)
-        store(x, 2 * size * j, a)
-        store(x, 2 * size * j + lanes, b)
-    for t in range(2 * size * columns, 2 * size * across):
-        x[t] = 0.0
-    for j in range(0, columns, lanes):
-        _transposed(x, 2 * size * j, 2 * size, field, place + j, across)
-        _transposed(x, 2 * size * j + lanes, 2 * size, field, place + lanes * across + j, across)
-    largest = x.dtype.type(0)
-    for t in range(place, place + size * across):
-        largest = maximum(largest, abs(field[t]))
-    return largest
+    for row in range(first, last, step):
+        at, place = 2 * row * width, row * across
+        for f in range(0, width, lanes):
+            for part in range(4):
+                begin = at + (part // 2 * lanes * 2 + part % 2) * width + f
+                _transposed(spectrum, begin, 2 * width, y, 2 * size * f + part * lanes, 2 * size)
+        for f in range(half + 1):
+            a, b = load(y, 2 * size * f), load(y, 2 * size * f + lanes)
+            c, d = load(y, 2 * size * f + 2 * lanes), load(y, 2 * size * f + 3 * lanes)
+            if f > 0:
+                store(x, size * (2 * half - f), a + d)
+                store(x, size * (2 * half - f) + lanes, c - b)
+            store(x, size * f, a - d)
+            store(x, size * f + lanes, b + c)
+        if _transform(x, y, half, radices, twiddles, lanes, 0, lanes):
+            x, y = y, x
+        for j in range(columns):
+            a, b = _without_odd(x, j, turns, lanes)
+            store(x, 2 * size * j, a)
+            store(x, 2 * size * j + lanes, b)
+        for t in range(2 * size * columns, 2 * size * across):
+            x[t] = 0.0
+        for j in range(0, columns, lanes):
+            _transposed(x, 2 * size * j, 2 * size, field, place + j, across)
+            _transposed(
+                x, 2 * size * j + lanes, 2 * size, field, place + lanes * across + j, across
+            )
+        top = x.dtype.type(0)
+        for t in range(place, place + size * across):
+            top = maximum(top, abs(field[t]))
+        largest[row] = top
 
 
 @inlined
@@ -247,32 +254,33 @@ def _column(spectra, m, nodes, rows, width, first, half, radices, twiddles, turn
 
 @kernel
 def convolve_columns(
-    spectra, transforms, n_charges, n_fields, nodes, rows, width, first, half, radices, twiddles,
-    turns, x, y, kept, lanes,
+    spectra, transforms, n_charges, n_fields, nodes, rows, width, first, step, half, radices,
+    twiddles, turns, x, y, kept, lanes,
 ):  # fmt: skip
-    """Columns first:first + lanes: one charge under several kernels, or the sum of several charges.
+    """Columns from first on, ``lanes`` of them every ``step``: charges under their kernels.
 
-    ``spectra`` is (charges or fields, rows, 2, width), those of the charges at first and of the
-    fields at last, and ``transforms`` is (kernels, half + 1, width), both flat; rows beyond
-    ``nodes`` become zero.
+    One charge under several kernels, or the sum of several charges.  ``spectra`` is (charges or
+    fields, rows, 2, width), those of the charges at first and of the fields at last, and
+    ``transforms`` is (kernels, half + 1, width), both flat; rows beyond ``nodes`` become zero.
     """
-    for m in range(n_charges):
-        if _column(
-            spectra, m, nodes, rows, width, first, half, radices, twiddles, turns, x, y, lanes
-        ):  # fmt: skip
-            x, y = y, x
-        if n_fields == 1:
-            _product(x, kept, transforms, m, half, width, first, lanes, m > 0)
-    for m in range(n_fields):
-        if n_fields > 1:
-            _product(x, kept, transforms, m, half, width, first, lanes, False)
-        a, b = kept, y
-        if _transform(a, b, half, radices, twiddles, lanes, 0, lanes):
-            a, b = b, a
-        for j in range(rows):
-            c, d = _without_odd(a, min(j, nodes - 1), turns, lanes)
-            if j >= nodes:
-                c, d = c - c, d - d
-            at = 2 * (m * rows + j) * width + first
-            store(spectra, at, c)
-            store(spectra, at + width, d)
+    for begin in range(first, width, step):
+        for m in range(n_charges):
+            if _column(
+                spectra, m, nodes, rows, width, begin, half, radices, twiddles, turns, x, y, lanes
+            ):  # fmt: skip
+                x, y = y, x
+            if n_fields == 1:
+                _product(x, kept, transforms, m, half, width, begin, lanes, m > 0)
+        for m in range(n_fields):
+            if n_fields > 1:
+                _product(x, kept, transforms, m, half, width, begin, lanes, False)
+            a, b = kept, y
+            if _transform(a, b, half, radices, twiddles, lanes, 0, lanes):
+                a, b = b, a
+            for j in range(rows):
+                c, d = _without_odd(a, min(j, nodes - 1), turns, lanes)
+                if j >= nodes:
+                    c, d = c - c, d - d
+                at = 2 * (m * rows + j) * width + begin
+                store(spectra, at, c)
+                store(spectra, at + width, d)

@@ -81,7 +81,9 @@ class KSNELoss(Objective):
         query_rows = check_rows(queries, len(Z), "queries", "ksne")
         reference_rows = check_rows(references, len(Z), "references", "ksne")
         # of each query, which is never its own reference
-        available = len(reference_rows) - np.isin(query_rows, reference_rows, kind="table")
+        available = np.full(len(query_rows), len(reference_rows) - 1)
+        if references is not None or queries is not None:
+            available = len(reference_rows) - np.isin(query_rows, reference_rows, kind="table")
         facts: dict[str, Any] = {"chain_rows": 0.0, "sum_error": 0.0, "share_of_pairs": 0.0}
         facts["left_out"] = int(np.count_nonzero(available < 1))
         query_rows, available = query_rows[available > 0], available[available > 0]

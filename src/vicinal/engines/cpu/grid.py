@@ -20,7 +20,14 @@ import numpy as np
 
 from vicinal import _threads
 from vicinal.core.types import Array
-from vicinal.engines.cpu.grid_points import Box, Points, choose_box, most_nodes
+from vicinal.engines.cpu.grid_points import (
+    FORCES,
+    SUMS,
+    Box,
+    Points,
+    choose_box,
+    most_nodes,
+)
 from vicinal.engines.cpu.grid_transforms import (
     convolve_each,
     convolve_sum,
@@ -130,7 +137,7 @@ class GridSets:
         points, k = self.points, self.k
         total = len(points.rows) - 1.0 if is_small(points.axes) else 0.0  # kernels less 1
         n = len(points.rows)
-        sums, scratch = np.empty((k, n)), points.scratch()
+        sums, scratch = np.empty((k, n)), points.scratch(SUMS * k)
         self.coefficients = np.empty((k, n))
         log_total, doubt = np.empty(n), np.empty(n)
 
@@ -167,7 +174,8 @@ class GridSets:
         charges = self.coefficients * factors[points.rows]
         weights = charges / np.arange(1, k + 1)[:, None]
         convolve_sum(points.spread(weights, self.dtype), self.kernels, points.axes, self.fields[k])
-        forces, scratch, pieces = np.empty((2, len(points.rows))), points.scratch(), points.pieces()
+        forces, pieces = np.empty((2, len(points.rows))), points.pieces()
+        scratch = points.scratch(FORCES * (k + 1))
         d, spacing = self.Z.shape[1], points.axes[0].spacing
         outer = np.zeros((len(pieces), 0 if self.far is None else len(self.far), d))
 

@@ -12,7 +12,9 @@ from vicinal.core.types import Array
 from vicinal.engines.cpu.grid_transforms import Axis, grid_shape, make_axes, room
 from vicinal.kernels.grid import ORDER, spread
 
-_POINTS = 2048  # points that a thread gathers at a time
+_POINTS = 512  # points that a thread gathers at a time
+# nanoseconds for a point and a charge, or a point and a field, with AVX-512
+_SPREAD, SUMS, FORCES = 45.0, 45.0, 100.0
 _STRIPS = 32  # of the rows of the grid, whose points are spread together
 _CHECK_FROM = 2**16  # nodes from which it is asked whether a few points make the grid that large
 _FAR_COST = 5  # a pair with a point outside of the grid, in pairs of the exact engine
@@ -113,9 +115,10 @@ class Points:
         edges = np.arange(0, box.axes[0].nodes + height, height)
         self.strips = np.searchsorted(cells[order], edges)
 
-    def scratch(self) -> Array:
-        """Work space of each thread."""
-        return np.empty((_threads.n_threads(), 4, ORDER))
+    def scratch(self, nanoseconds: float) -> Array:
+        """Work space of each thread, for work that takes one thread this long for each point."""
+        threads = _threads.n_threads_for(nanoseconds * len(self.rows))
+        return np.empty((threads, 4, ORDER))
 
     def empty_fields(self, count: int, dtype: Any) -> Array:
         """Space for fields; a line has one column of them, and the others are zero."""
@@ -126,15 +129,15 @@ class Points:
         """Charges (n_charges, n), in the order of ``rows``, at the nodes."""
         grid = room("grid", (len(charges), *grid_shape(self.axes, dtype)), dtype)
         grid[:] = 0.0
-        scratch = self.scratch()
+        scratch = self.scratch(_SPREAD * len(charges) / 2)
+        many = len(scratch)
 
-        def task(strip: int, thread: int) -> None:
-            first, last = self.strips[strip], self.strips[strip + 1]
-            spread(self.place, charges, first, last, self.flat, grid, scratch[thread])
+        def task(first: int, thread: int) -> None:
+            spread(self.place, charges, self.strips, first, 2 * many, self.flat, grid,
+                   scratch[thread])  # fmt: skip
 
         for begin in range(2):  # strips of one colour touch different rows of the grid
-            strips = range(begin, len(self.strips) - 1, 2)
-            _threads.run(task, strips, len(scratch))
+            _threads.run(task, range(begin, begin + 2 * many, 2), many)
         return grid
 
     def pieces(self) -> list[tuple[int, int]]:
