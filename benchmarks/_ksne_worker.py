@@ -24,15 +24,20 @@ def vicinal(X, k, iterations, exaggerated, jobs):
 
     from vicinal import KSNE
 
-    def fit(rows, iterations, exaggerated):
+    def fit(rows, iterations, exaggerated, init="auto"):
         with threadpool_limits(jobs):
             model = KSNE(
-                k=k, max_iter=iterations, early_exaggeration_iter=exaggerated, random_state=0
-            ).fit(rows)
+                k=k, max_iter=iterations, early_exaggeration_iter=exaggerated, init=init,
+                random_state=0,
+            ).fit(rows)  # fmt: skip
         return model.embedding_, model.n_iter_
 
-    fit(X[:WARM_UP_ROWS], 3, 1)
-    fit(X[:2000], 3, 1)
+    some = X[:WARM_UP_ROWS]
+    # as wide as a finished picture: it is transformed in float32, and some points are far out
+    wide = 40.0 * np.random.default_rng(0).standard_normal((len(some), 2))
+    fit(some, 3, 1)
+    fit(some, 3, 1, wide)
+    fit(X[:1000], 3, 1)
     return lambda: fit(X, iterations, exaggerated)
 
 

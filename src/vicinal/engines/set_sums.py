@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vicinal.engines import choose
 
-#: most rows for exact sums of kSNE: with more, interpolation is the faster way early and late in a
-#: fit, see benchmarks/results/ksne_engines.md
-FFT_FROM = 2000
+#: most rows for exact sums of kSNE: with more, interpolation is the faster way for a whole fit, see
+#: benchmarks/results/ksne_small.md and ksne_engines.md
+FFT_FROM = 1500
 
 
 def uses_grid(
