@@ -34,9 +34,10 @@ def _cores_and_openmp() -> tuple[int, list[Any]]:
 
 
 class _Share(threading.local):
-    """Threads that work of the present thread may use; each thread has its own share."""
+    """Threads that work of the present thread may use, and its key among the users of BLAS."""
 
     most: int | None = None
+    blas_user: object = None
 
 
 _share = _Share()
@@ -80,14 +81,19 @@ _blas_users: set[object] = set()  # one for each thread inside `single_threaded_
 _blas_before: list[tuple[Any, int]] = []  # the libraries, and their thread counts outside
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> AbstractContextManager[None]:
     """BLAS on one thread: its sums depend on its thread count, and its pool competes with ours.
 
     The limit applies to the whole process: if several threads are inside at once, the first sets
     it and the last to leave removes it.  An interrupt at any point leaves no limit behind.
     """
-    user = object()
+    # inside of another one there is nothing to do, and small fits ask hundreds of times
+    return nullcontext() if _share.blas_user in _blas_users else _limited_blas()
+
+
+@contextmanager
+def _limited_blas() -> Iterator[None]:
+    user = _share.blas_user = object()
     try:
         with _blas_lock:
             if not _blas_users:
@@ -206,12 +212,15 @@ def run(function: Callable[[Any, int], None], tasks: Sequence[Any], threads: int
     never torn, for only the interpreter of the main thread answers to signals.
     """
     threads = min(threads, len(tasks))
+    if threads <= 1:
+        for task in tasks:
+            function(task, 0)
+        return
     shares = _Shares(function, tasks, threads)
     try:
         for thread in range(1, threads):
             _pool(os.getpid()).put(functools.partial(shares.work_in_pool, thread))
-        if tasks:
-            shares.work(0)
+        shares.work(0)
         shares.work_unclaimed()
     except BaseException:
         shares.stop = True
