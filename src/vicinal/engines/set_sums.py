@@ -6,7 +6,7 @@ from vicinal.engines import choose
 
 #: most rows for exact sums of kSNE: with more, interpolation is the faster way for a whole fit, see
 #: benchmarks/results/ksne_small.md and ksne_engines.md
-FFT_FROM = 1500
+FFT_FROM = 1750
 
 
 def uses_grid(

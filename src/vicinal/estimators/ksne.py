@@ -132,7 +132,7 @@ class KSNE(
         Stop when the norm of the gradient is smaller.
     method : {"auto", "exact", "fft"}, default="auto"
         How the repulsion is summed.  "fft" interpolates on a grid: for the Cauchy kernel without
-        ``kappa``, in one or two dimensions.  "auto" does so for more than 1,500 rows, and refuses
+        ``kappa``, in one or two dimensions.  "auto" does so for more than 1,750 rows, and refuses
         exact sums that would take longer than ten seconds of one core; "exact" accepts them.
     warm_start : bool, default=False
         If the last fit was of the same rows and parameters, go on from its end: complete it if it
