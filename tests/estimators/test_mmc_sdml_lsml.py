@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.covariance import graphical_lasso
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
@@ -90,6 +91,21 @@ def test_the_automatic_balance_always_has_a_solution(wine):
     for name in ("balance", "sparsity"):
         with pytest.raises(ValueError, match=f"'{name}' parameter of SDML must be a float in"):
             SDML(**{name: -1}, preprocessor=X).fit(pairs, y)
+
+
+@pytest.mark.parametrize("balance", ["auto", 0.5])  # a few steps do, and sweeps are needed
+def test_sdml_is_the_graphical_lasso(wine, balance):
+    X, pairs, y = wine
+    similar = y > 0 if balance == 0.5 else y != 0  # P far from its diagonal
+    pairs, y = np.concatenate([pairs[similar], [[3, 3]]]), np.r_[y[similar], -1]
+    model = SDML(balance, preprocessor=X, scaling=None, tol=1e-6).fit(pairs, y)
+    x = X[pairs[:, 0]] - X[pairs[:, 1]]
+    P = np.eye(X.shape[1]) + model.balance_ * (x.T * y) @ x
+    M = model.get_mahalanobis_matrix()
+    loss = np.sum(P * M) - np.linalg.slogdet(M)[1] + 0.01 * (np.abs(M).sum() - np.trace(M))
+    wanted = graphical_lasso(P, 0.01, tol=1e-8, enet_tol=1e-8, max_iter=1000)[1]
+    assert model.loss_ == pytest.approx(loss)
+    np.testing.assert_allclose(M, wanted, atol=2e-3 * np.abs(wanted).max())
 
 
 def test_sdml_says_that_it_did_not_converge(wine):

@@ -19,6 +19,7 @@ from vicinal.fit.resume import unchanged_on_error
 from vicinal.solvers.factored import prior_factor
 
 _AUTO_MOST, _AUTO_SHARE = 0.5, 0.5  # the usual balance, and a safe share of the largest
+_STEPS = 15  # of the first method; from then on the other one is faster
 _SHARES = (1.0, 1e-2, 1e-4)  # of the wanted gap, that the solver is asked for in turn
 
 
@@ -50,7 +51,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
     scaling : {"standard", "global", None}, default="standard"
         Scaling of the columns beforehand, by the rows in the pairs; folded into ``components_``.
     max_iter : int, default=100
-        Largest number of sweeps of the graphical lasso.
+        Largest number of steps, and of sweeps of the graphical lasso where a few steps do not do.
     tol : float, default=1e-4
         The duality gap, divided by the number of features, at which it ends.
     preprocessor : array-like, sparse matrix or callable, default=None
@@ -67,7 +68,7 @@ class SDML(PairClassifierMixin, MatrixLearner):
     loss_ : float
         Value of the objective, in scaled columns.
     n_iter_ : int
-        Sweeps of the graphical lasso.
+        Sweeps of the graphical lasso, or the few steps that made them unnecessary.
     threshold_ : float
         Largest distance of pairs that are predicted to be similar.
     classes_ : ndarray of shape (2,)
@@ -206,7 +207,9 @@ def sdml(P: Array, sparsity: float, *, max_iter: int, tol: float) -> SDMLResult 
         except np.linalg.LinAlgError:
             return None
         return _result(np.linalg.inv(P), P, 0.0, 1)
-    result, n_iter = None, 0
+    result, n_iter = _steps(P, sparsity, max_iter, _SHARES[1] * tol), 0
+    if result is not None:
+        return result
     # The solver measures its gap at two matrices that are not quite inverse to each other.  It is
     # asked for more where the gap of the result, which is the one we promise, is too large.
     for share in _SHARES:
@@ -224,6 +227,36 @@ def sdml(P: Array, sparsity: float, *, max_iter: int, tol: float) -> SDMLResult 
         if result.gap <= tol or n_iter >= max_iter:
             break
     return result
+
+
+def _steps(P: Array, sparsity: float, max_iter: int, tol: float) -> SDMLResult | None:
+    """The result of a few proximal gradient steps, with columns scaled so that P has ones.
+
+    Where P is near its diagonal they are all it takes, and a step takes as long as a few columns
+    of a sweep.  None where ``tol`` is not reached: nothing is lost but some milliseconds.
+    """
+    if not (np.diag(P) > 0.0).all():
+        return None
+    unit = 1.0 / np.sqrt(np.diag(P))
+    units = np.outer(unit, unit)
+    shrinkage = sparsity * units
+    np.fill_diagonal(shrinkage, 0.0)
+    M, W, step = np.eye(len(P)), np.eye(len(P)), 1.0  # W is the inverse of M
+    for n_iter in range(1, min(max_iter, _STEPS) + 1):
+        moved = M - step * (P * units - W)
+        new = np.sign(moved) * np.maximum(np.abs(moved) - step * shrinkage, 0.0)
+        try:
+            result = _result(new * units, P, sparsity, n_iter)
+        except np.linalg.LinAlgError:  # too long a step
+            return None
+        if result.gap <= tol:
+            return result
+        inverse = np.linalg.inv(new)
+        change, curvature = new - M, W - inverse
+        # the step of Barzilai and Borwein; the curvature is positive, for -log det is convex
+        step = float(np.sum(change**2) / np.sum(change * curvature))
+        M, W = new, inverse
+    return None
 
 
 def _result(M: Array, P: Array, sparsity: float, n_iter: int) -> SDMLResult:
