@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -192,28 +193,27 @@ def batches(options: argparse.Namespace) -> str:
     X, y = blobs(max(options.sizes), N_FEATURES, dtype=np.float32)
     settings = {"alpha": 1e-3, "random_state": 0}
     settings["sampling"] = MiniBatches(options.batch, clusters="random")
-    settings["max_iter"] = options.max_iter
     rows = []
-    for n in options.sizes:
-        plain = vicinal.NCA(DIMENSIONS, **settings)
-        with workers(options.workers[-1]) as client:
-            far = vicinal.dask.NCA(DIMENSIONS, **settings, client=client)
+    with workers(options.workers[-1]) as client:
+        for n, length in product(options.sizes, options.max_iter):
+            plain = vicinal.NCA(DIMENSIONS, **settings, max_iter=length)
+            far = vicinal.dask.NCA(DIMENSIONS, **settings, max_iter=length, client=client)
             dX = lazy(X[:n], options.blocks)
             calls = {
                 "here": partial(_fit, plain, X[:n], y[:n]), "there": partial(_fit, far, dX, y[:n])
             }  # fmt: skip
             cost = in_turns(calls, client, options.repeats)
-        one, there = cost["here"], cost["there"]
-        ratio, processor = there.least / one.least, min(there.cpu) / min(one.cpu)
-        rows.append([f"{n:,}", plain.n_iter_, one, there, f"{ratio:.2f}", f"{processor:.2f}",
-                     f"{plain.loss_:.6g}", f"{far.loss_:.6g}"])  # fmt: skip
-        progress(" | ".join(map(str, rows[-1])))
+            one, there = cost["here"], cost["there"]
+            ratio, processor = there.least / one.least, min(there.cpu) / min(one.cpu)
+            rows.append([f"{n:,}", plain.n_iter_, one, there, f"{ratio:.2f}", f"{processor:.2f}",
+                         f"{plain.loss_:.6g}", f"{far.loss_:.6g}"])  # fmt: skip
+            progress(" | ".join(map(str, rows[-1])))
     header = ["rows", "iterations", "in memory", "on workers", "ratio", "processor", "loss", "loss"]
     notes = [
         f"`NCA({DIMENSIONS}, alpha=0.001, sampling=MiniBatches({options.batch}, "
-        f"clusters='random'), max_iter={options.max_iter}, random_state=0)`, {options.blocks} "
-        f"blocks, {options.workers[-1]} workers, all of the fit, with the reading "
-        "of the blocks; ratios of the least of the repeats.",
+        f"clusters='random'), random_state=0)`, {options.blocks} blocks, {options.workers[-1]} "
+        "workers, all of the fit, with the reading of the blocks; ratios of the least of the "
+        "repeats.",
     ]
     return table(header, rows, notes)
 
@@ -286,7 +286,7 @@ def _estimate(gather: float, one_batch: float, pair: float, row: float) -> str:
          f"{points_bytes / 1e9:.0f} GB", f"{(3 * points_bytes + 16 * n) / 1e9:.0f} GB, client"],
         ["all rows predicted from all rows", _long(n * n * pair / 2 / threads),
          f"{points_bytes * fleet.machines / 1e9:.0f} GB", f"{points_bytes / 1e9:.0f} GB on each "
-         "machine"],
+         "machine; from shards some MB"],
         ["one evaluation of all pairs (refused)", _long(n * n * pair / threads),
          f"{points_bytes * fleet.machines / 1e9:.0f} GB", "–"],
     ]  # fmt: skip
@@ -318,14 +318,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--chunks", nargs="+", type=int, default=[2, 4, 8, 16])
     parser.add_argument("--batch", type=int, default=3000)
-    parser.add_argument("--max-iter", type=int, default=100, help="batches of a fit")
+    parser.add_argument(
+        "--max-iter", nargs="+", type=int, default=[100, 300], help="batches of a fit"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     add_output(parser, "dask_speed")
     options = read_options(parser, arguments)
     options.sizes = options.sizes or ([1000, 2000] if options.quick else [40_000, 80_000])
     if options.quick:
         options.workers, options.chunks, options.repeats = [2], [2, 4], 2
-        options.batch, options.max_iter = 300, 5
+        options.batch, options.max_iter = 300, [5]
     return options
 
 

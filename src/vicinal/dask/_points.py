@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,9 +68,45 @@ class Blocks:
         if known is not None and all(map(_same, known[0], given)):
             return known[1]
         parts = [self.repeat(None) if a is None else self.split(a) for a in arrays]
-        futures = [self.cluster.put(part) for part in zip(*parts, self.cut(rows), strict=True)]
+        futures = [
+            self.cluster.submit(_unpacked, [_packed(array) for array in block])
+            for block in zip(*parts, self.cut(rows), strict=True)
+        ]
         self._sent[name] = given, futures
         return futures
+
+
+class _Packed(NamedTuple):
+    """An array in few bytes: the scheduler keeps what tasks are given."""
+
+    values: Any  # a range, one value for all, or an array
+    length: int
+    dtype: np.dtype
+
+
+def _packed(array: Array | None) -> _Packed | None:
+    if array is None:
+        return None
+    values: Any = array
+    n = len(array)
+    if array.ndim == 1 and n:
+        whole = array.dtype.kind == "i" and array.min() >= 0
+        if whole and array[0] == 0 and array[-1] == n - 1 and (np.diff(array) == 1).all():
+            values = range(n)
+        elif (array == array[0]).all():
+            values = array[0]
+        elif whole:
+            values = array.astype(np.min_scalar_type(int(array.max())))
+    return _Packed(values, n, array.dtype)
+
+
+def _unpacked(parts: list[_Packed | None]) -> tuple[Array | None, ...]:
+    return tuple(
+        None if part is None
+        else np.full(part.length, part.values, part.dtype) if np.ndim(part.values) == 0
+        else np.array(part.values, part.dtype)
+        for part in parts
+    )  # fmt: skip
 
 
 def _same(a: Array | None, b: Array | None) -> bool:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from vicinal.dask._points import BlockPoints, Blocks
 from vicinal.models.stored import Elsewhere
 from vicinal.starts import spectral
 
-_PAGE_BYTES = 2**23  # of the rows that are fetched at once; about two such pages are held
+_PAGE_BYTES = 2**22  # of the rows that are fetched at once; about two such pages are held
 _ENTRIES = 2**20  # that are made dense at a time
 _COLUMNS = 8  # columns that are gathered at a time
 
@@ -105,8 +106,10 @@ class BlockTable:
         parts = self.blocks.cluster.each(_take, *zip(*chosen, strict=True)) if chosen else []
         if any(map(sp.issparse, parts)):
             return sp.vstack(parts, format="csr")[np.argsort(order)]
-        X = np.empty((len(rows), self.shape[1]), self.dtype)
-        X[order] = np.concatenate(parts) if parts else X
+        X, first = np.empty((len(rows), self.shape[1]), self.dtype), 0
+        for part in parts:
+            X[order[first : first + len(part)]] = part
+            first += len(part)
         return X
 
 
@@ -181,6 +184,7 @@ class BlockRows:
         self.scaling, self.total_variance = scaling.scaling, scaling.total_variance
         self._fetched: dict[bytes, tuple[Future, slice]] = {}
         self._coming: deque[tuple[bytes, Array]] = deque()
+        self._lock = Lock()  # the runs of a search are threads
 
     def __len__(self) -> int:
         return len(self.table)
@@ -190,10 +194,12 @@ class BlockRows:
         if rows is None:
             return self
         rows = np.arange(len(self))[rows]
-        fetched = self._fetched.pop(rows.tobytes(), None)
+        with self._lock:
+            fetched = self._fetched.pop(rows.tobytes(), None)
+            if fetched is not None:
+                self._fetch()
         if fetched is None:
             return Features.scaled_as(self.features, self.table.gather(rows))
-        self._fetch()
         # a copy: BLAS may add in another order where an array begins elsewhere
         return Features.scaled_as(self.features, fetched[0].result()[fetched[1]].copy())
 
@@ -203,10 +209,11 @@ class BlockRows:
         Many at a time, since tasks and messages cost more than the rows of a batch.
         """
         ahead = {rows.tobytes(): rows for rows in (np.arange(len(self))[b] for b in batches)}
-        for key in self._fetched.keys() - ahead:  # a run has ended: nobody will ask for these
-            del self._fetched[key]
-        self._coming = deque((key, ahead[key]) for key in ahead if key not in self._fetched)
-        self._fetch()
+        with self._lock:
+            for key in self._fetched.keys() - ahead:  # a run has ended: nobody asks for these
+                del self._fetched[key]
+            self._coming = deque((key, ahead[key]) for key in ahead if key not in self._fetched)
+            self._fetch()
 
     def _fetch(self) -> None:
         """Fetch a page of batches if less than that is on its way; at first, one batch alone."""
