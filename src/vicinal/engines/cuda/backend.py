@@ -131,15 +131,16 @@ def votes(data: Data, k: int, unanimous: bool, pairs: Pairs | None = None) -> Vo
 
 def _check_sets(Z: Any, k: int) -> None:
     """Refuse sets for which there is no kernel."""
-    from vicinal.engines.cuda.votes import DIMENSIONS_UP_TO
 
     def refuse(what: str, remedy: str) -> None:
         raise NotImplementedError(
-            f"There is no engine for votes of {what} on a GPU. Use {remedy}, or device=None."
+            f"There is no engine for sets of {what} on a GPU. Use {remedy}, or device=None."
         )
 
     if not uses_triton(Z.tensor.device):
-        refuse("k neighbours (KNCA) without Triton", "pip install triton")
+        refuse("k neighbours without Triton", "pip install triton")
+    from vicinal.engines.cuda.votes import DIMENSIONS_UP_TO
+
     if k > SETS_UP_TO:
         refuse(f"k={k} neighbours", f"k={SETS_UP_TO} or less")
     if Z.shape[1] > DIMENSIONS_UP_TO:

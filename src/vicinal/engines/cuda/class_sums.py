@@ -14,7 +14,7 @@ from vicinal.densities import Kernel
 from vicinal.engines.base import Data, RowSums, columns_of
 from vicinal.engines.cuda import PROGRAMS, kernels
 from vicinal.engines.cuda.arrays import DeviceArray, memory_error, on_its_device, sent
-from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of
+from vicinal.engines.cuda.layout import TILE, Layout, Side, layout_of, ranges
 from vicinal.engines.odds import OddsLoss, odds_loss
 
 #: dimensions up to which differences are faster than products, and most of them: coordinates stay
@@ -164,10 +164,7 @@ class TritonSums:
         """The first and the last tile of each split."""
         tiles = columns.N // TILE
         splits = self._most_splits or n_splits(rows.N // self.layout.block, tiles)
-        each = -(-tiles // splits)
-        first = np.minimum(np.arange(splits) * each, tiles)
-        last = np.minimum(first + each, tiles)
-        return sent(first, self.Z, np.int32), sent(last, self.Z, np.int32), splits
+        return *ranges(self.Z, tiles, splits), splits
 
     def _launch_sums(self) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Shifts and sums (splits, 2, N), and the number of splits."""

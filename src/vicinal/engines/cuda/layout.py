@@ -158,6 +158,16 @@ def layout_of(data: Data) -> Layout:
     return Z.remembered("layout", given, lambda: Layout(data))
 
 
+def ranges(where: DeviceArray, tiles: int, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first and the last tile of each split, which are sent once."""
+
+    def made() -> tuple[torch.Tensor, torch.Tensor]:
+        ends = np.minimum(np.arange(splits + 1) * -(-tiles // splits), tiles)
+        return sent(ends[:-1], where, np.int32), sent(ends[1:], where, np.int32)
+
+    return where.remembered(f"ranges {tiles} {splits}", (), made)
+
+
 def class_splits(
     side: Side, blocks: int, n_classes: int
 ) -> tuple[list[int], Array, Array, list[int]]:

@@ -21,7 +21,7 @@ from vicinal.engines.cuda import (
 )
 from vicinal.engines.cuda.arrays import DeviceArray, memory_error, on_its_device, sent
 from vicinal.engines.cuda.class_sums import n_splits
-from vicinal.engines.cuda.layout import TILE, Layout, Side, class_splits, layout_of
+from vicinal.engines.cuda.layout import TILE, Layout, Side, class_splits, layout_of, ranges
 from vicinal.kernels.subsets import MOST, least_weight
 from vicinal.kernels.votes import Places, vote_steps, win_steps
 
@@ -62,6 +62,8 @@ class Sets:
         self.Q = self.R if layout.same else layout.queries.spread(tensor, centre, scale, pad)
         self.interpreted = tensor.device.type == "cpu"
         self.classes = np.unique(layout.references.tile_class)
+        if len(self.classes) * k * layout.queries.N >= 2**31:  # places are numbered in 32 bits
+            raise memory_error(Z, vote_bytes(len(Z), len(self.classes), k, Z.itemsize))
 
     def blocks(self, d: int) -> tuple[int, int]:
         """Rows of a block and columns at a time: fewer where more stays in registers."""
@@ -75,23 +77,32 @@ class Sets:
         rows, columns, k = self.layout.queries, self.layout.references, self.k
         d, n_classes = len(self.Q), len(self.classes)
         BM, BN = self.blocks(d)
-        _, first, last, ends = class_splits(columns, rows.N // BM, n_classes)
+        first, last, ends = self._splits(BM)
         T = self.Q.new_empty(len(first), k, rows.N)
         S = torch.empty_like(T)
         vote_kernels.collect[(rows.N // BM, len(first))](
-            self.Q, self.R, self.layout.self_query, sent(first, self.where, np.int32),
-            sent(last, self.where, np.int32), T, S, rows.N, columns.N, D=d, BM=BM, BN=BN, K=k,
-            FAMILY=self.family, ANYWHERE=not self.layout.same, **_FUSED,
+            self.Q, self.R, self.layout.self_query, first, last, T, S, rows.N, columns.N, D=d,
+            BM=BM, BN=BN, K=k, FAMILY=self.family, ANYWHERE=not self.layout.same, **_FUSED,
         )  # fmt: skip
         near = self.Q.new_empty(n_classes, k, rows.N)
         rest = torch.empty(near.shape, dtype=torch.float64, device=near.device)
         theta = self.Q.new_empty(n_classes, rows.N)
         lanes = self.lanes(rows.N)
         vote_kernels.merged[(rows.N // lanes, n_classes)](
-            T, S, sent(ends, self.where, np.int32), near, rest, theta, rows.N, K=k, BM=lanes,
+            T, S, ends, near, rest, theta, rows.N, K=k, BM=lanes,
             **_FUSED,
         )  # fmt: skip
         return Summaries(near, rest, theta)
+
+    def _splits(self, BM: int) -> tuple[torch.Tensor, ...]:
+        """The tiles of all splits, each of one class, and where those of each class begin."""
+        rows, columns = self.layout.queries, self.layout.references
+
+        def made() -> tuple[torch.Tensor, ...]:
+            _, *found = class_splits(columns, rows.N // BM, len(self.classes))
+            return tuple(sent(part, self.where, np.int32) for part in found)
+
+        return self.where.remembered(f"splits {BM}", (rows, columns), made)
 
     def lanes(self, n: int) -> int:
         """Queries of a program that works on each of them alone; a divisor of n."""
@@ -109,8 +120,12 @@ class Sets:
     @property
     def limits(self) -> torch.Tensor:
         """The range in which plain numbers suffice; arguments of kernels would be float32."""
-        least = least_weight(len(self.layout.references.rows), self.k)
-        return sent([least, MOST], self.where, np.float64)
+        n, k = len(self.layout.references.rows), self.k
+
+        def made() -> torch.Tensor:
+            return sent([least_weight(n, k), MOST], self.where, np.float64)
+
+        return self.where.remembered(f"limits {n} {k}", (), made)
 
     def pull(
         self, found: Summaries, slopes: Slopes, factor: torch.Tensor, weight: float
@@ -135,18 +150,19 @@ class Sets:
         BM, BN = self._blocks_of_pull(d)
         tiles = columns.N // TILE
         splits = n_splits(rows.N // BM, tiles)
-        ends = np.minimum(np.arange(splits + 1) * -(-tiles // splits), tiles)
-        first, last = (sent(part, self.where, np.int32) for part in (ends[:-1], ends[1:]))
         unknown = (self.Q.new_zeros(1),) * len(known)
-        code = np.searchsorted(self.classes, layout.references.tile_class)
-        code_there = sent(code, self.where, np.int32)
+        tile_class = layout.references.tile_class
+        code = self.where.remembered(
+            "places of classes", (tile_class,),
+            lambda: sent(np.searchsorted(self.classes, tile_class), self.where, np.int32),
+        )  # fmt: skip
         R, C = (self.Q, self.R) if own else (self.R, self.Q)
         G = self.Q.new_empty(splits, d, rows.N)
         vote_kernels.pull[(rows.N // BM, splits)](
             R, C, layout.self_query if own else layout.self_reference,
-            *(known if own else unknown), *(known if other else unknown), code_there, code_there,
-            first, last, G, rows.N, columns.N, D=d, BM=BM, BN=BN, K=self.k, FAMILY=self.family,
-            OWN=own, OTHER=other, ANYWHERE=not layout.same, **_FUSED,
+            *(known if own else unknown), *(known if other else unknown), code, code,
+            *ranges(self.where, tiles, splits), G, rows.N, columns.N, D=d, BM=BM, BN=BN, K=self.k,
+            FAMILY=self.family, OWN=own, OTHER=other, ANYWHERE=not layout.same, **_FUSED,
         )  # fmt: skip
         return G.sum(0)
 
