@@ -149,7 +149,11 @@ def test_a_cluster_without_workers_is_told_of(mortal, expected, monkeypatch):
 
 
 class Kills(threading.Thread):
-    """Kills workers of a cluster at random times, until it is told to stop."""
+    """Kills workers of a cluster at random times, until it is told to stop.
+
+    Only those that have joined.  A nanny of distributed gives up after some of them, with no fit at
+    all: `scale` starts another, as adaptive clusters and batch systems do.
+    """
 
     def __init__(self, cluster, seed):
         super().__init__(daemon=True)
@@ -157,27 +161,31 @@ class Kills(threading.Thread):
 
     def run(self):
         while not self.done:
-            time.sleep(self.rng.uniform(0.1, 3.0))
-            pids = [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid]
+            time.sleep(self.rng.uniform(0.1, 2.0))
+            self.cluster.scale(2)
+            joined = set(self.cluster.scheduler.workers)
+            pids = [nanny.pid for nanny in self.cluster.workers.values()
+                    if nanny.pid and nanny.worker_address in joined]  # fmt: skip
             if pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.rng.choice(pids), signal.SIGKILL)
                     self.count += 1
+                    print("killed", self.count, time.strftime("%X"), flush=True)
 
 
 @pytest.mark.long
 def test_many_workers_die_at_random_times(expected, in_shards, capsys):
-    """Forty of them, in fits and predictions: `make test-dask ARGS="-m long"`, ten minutes."""
+    """Thirty of them, in fits and predictions: `make test-dask ARGS="-m long"`, ten minutes."""
     made, known = in_shards
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 40}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 30}),
         local_cluster(2) as cluster,
         Client(cluster) as client,
         ThreadPoolExecutor(1) as pool,
     ):
         kills, rounds = Kills(cluster, 0), 0
         kills.start()
-        while kills.count < 40:
+        while kills.count < 30:
             for way in SETTINGS:
                 pool.submit(assert_same, client, way, expected).result(timeout=300)
             made.client = client
