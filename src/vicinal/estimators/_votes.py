@@ -17,7 +17,7 @@ from vicinal import _clock
 from vicinal._features import BENDING_SCALINGS
 from vicinal._threads import single_threaded_blas
 from vicinal._validation import check_number, check_option
-from vicinal.core.types import Array
+from vicinal.core.types import Array, is_auto
 from vicinal.estimators._base import MetricLearner
 from vicinal.estimators._classifier import NeighbourSearchMixin
 from vicinal.estimators._metric import LearntMetricMixin, feature_importances
@@ -38,6 +38,8 @@ _BATCH = (64, 512)  # rows: a quarter of all, within these limits
 _PAIRED = 256  # rows of a batch whose numbers are compared in pairs, at most
 _SUBSET = 2000  # rows that a matrix is learnt from, at most
 _LOW = 5  # dimensions of the map of low rank, at most
+_PARTS = 5  # of the rows; each map learns without one of them
+_MANY, _FEW_FOLDS = 800, 3  # rows from which three of the five folds suffice
 
 
 class Members:
@@ -51,18 +53,19 @@ class Members:
         0 for numbers.
     scaling : str or None
         Of each member.
-    n_folds : int
+    n_parts : int
+        Number of parts of the rows; a map learns without one of them.
     """
 
     def __init__(
-        self, n: int, n_features: int, n_classes: int, scaling: str | None, n_folds: int
+        self, n: int, n_features: int, n_classes: int, scaling: str | None, n_parts: int
     ) -> None:
         self.n, self.n_features, self.n_classes = n, n_features, n_classes
         # penalties were found on up to 1,000 rows; more rows need weaker ones
         self.alpha = penalty_by_rows(n)
         self.common: dict[str, Any] = {"scaling": scaling}
         self.batches = {**self.common, "alpha": self.alpha, "max_iter": 150 if n <= 1700 else 300}
-        learnt = int(n * (1.0 - 1.0 / n_folds))
+        learnt = int(n * (1.0 - 1.0 / n_parts))
         size = int(np.clip(learnt // 4, *_BATCH))
         if size < learnt and 2 * n_classes <= size:
             self.batches["sampling"] = MiniBatches(size, "random")
@@ -120,9 +123,9 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
         self,
         members: str | Sequence[Any] = "auto",
         *,
-        n_folds: int = 5,
+        n_folds: int | str = "auto",
         scaling: str | None = "auto",
-        rule: str,
+        rule: str = "posterior",
         n_neighbors: int | str = 5,
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -140,7 +143,7 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        check_number(self, "n_folds", 2, integer=True)
+        check_number(self, "n_folds", 2, integer=True, or_else=("auto",))
         check_option(self, "scaling", _SCALINGS)
         check_option(self, "rule", self._rule_names)
         check_number(self, "n_neighbors", 1, integer=True, or_else=self._voters)
@@ -157,7 +160,7 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
         scaling: Any = self.scaling
         if scaling == "auto":
             scaling = "standard" if sp.issparse(data.X) else "robust"
-        size = Members(data.n, data.n_features, n_classes, scaling, self.n_folds)
+        size = Members(data.n, data.n_features, n_classes, scaling, self._n_parts)
         known = self._known_members(size)
         asked = self.members
         if isinstance(asked, str) and asked == "auto":
@@ -180,6 +183,15 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
                 f"Got {self.members!r} instead."
             )
         return found
+
+    @property
+    def _n_parts(self) -> int:
+        """Number of parts of the rows."""
+        return _PARTS if is_auto(self.n_folds) else int(self.n_folds)
+
+    def _learnt_folds(self, folds: list[Fold], n: int) -> list[Fold]:
+        """The folds that maps are learnt on."""
+        return folds[:_FEW_FOLDS] if is_auto(self.n_folds) and n >= _MANY else folds
 
     def _learn_member(
         self,
@@ -216,6 +228,7 @@ class MetricVoteBase(LearntMetricMixin, NeighbourSearchMixin, BaseEstimator):
         weight = data.target.sample_weight
         deadline = None if self.time_budget is None else _clock.now() + self.time_budget
         learn = partial(self._learn_member, list(members.values()), data.X, y, weight)
+        folds = self._learnt_folds(folds, data.n)
         vote = Vote(learn, data.X, values, weight, folds, score, self._say)
         # members are warned of by nobody: the vote says by weights what they are worth
         with single_threaded_blas(), warnings.catch_warnings(action="ignore"):

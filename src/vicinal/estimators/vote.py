@@ -33,7 +33,7 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
                    {\sum_j e^{-s_m \|\varphi_{mf}(x) - \varphi_{mf}(x_j)\|^2}}, \qquad
               w_m \propto e^{J_m / 0.02}, \quad J = \text{accuracy} - 0.3\, \text{log loss}.
 
-    All training rows vote, whether or not a map has learnt from them.  After two folds the better
+    All training rows vote, whether or not a map has learnt from them.  After one fold the better
     half of the members goes on.  Distances, neighbours and ``transform`` are those of the weighted
     metric :math:`d^2 = \sum_m w_m s_m \frac1F \sum_f d_{mf}^2`: the points of all maps side by
     side.
@@ -48,9 +48,10 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
         of them, but "periodic" up to 50 columns and 150,000 entries.  An estimator with a kernel
         votes under it if it is Laplace's, and any other under a Gaussian at a scale that suits its
         map.
-    n_folds : int, default=5
-        Number of stratified folds.  Classes of fewer than three rows are in no fold: all maps learn
-        from them.
+    n_folds : int or "auto", default="auto"
+        Number of stratified folds, and so of maps of each member.  Classes of fewer than three rows
+        are in no fold: all maps learn from them.  "auto" is five, but from 800 rows only the first
+        three of the five are learnt.
     scaling : {"auto", "robust", "standard", "global", None}, default="auto"
         Scaling of the columns for the members that have names, as in :class:`NCA`; "auto" is
         "robust", or "standard" for sparse rows.
@@ -81,7 +82,7 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
     scales_ : ndarray of shape (n_members,)
         The factors of their squared distances (for the kernel "laplace": of their distances).
     scores_ : ndarray of shape (n_members,)
-        J on held-out rows; of two folds for a member that was left out there.
+        J on held-out rows; of one fold for a member that was left out there.
     n_components_ : int
         Dimensions of ``transform``: those of all maps together.
     feature_importances_ : ndarray of shape (n_features,)
@@ -121,31 +122,6 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
     classes_: Array
     _model: VoteModel
 
-    def __init__(
-        self,
-        members: str | Sequence[Any] = "auto",
-        *,
-        n_folds: int = 5,
-        scaling: str | None = "auto",
-        rule: str = "posterior",
-        n_neighbors: int | str = 5,
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            members,
-            n_folds=n_folds,
-            scaling=scaling,
-            rule=rule,
-            n_neighbors=n_neighbors,
-            time_budget=time_budget,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-
     def _known_members(self, size: Members) -> dict[str, Any]:
         return size.classes()
 
@@ -177,7 +153,7 @@ class MetricVote(ClassifierMixin, MetricVoteBase):
         labels = Labels(codes, weight, classes=np.arange(n_classes))
         data = Data(X, labels, self.classes_)
         members = self._chosen_members(data, n_classes)
-        folds = stratified_folds(codes, self.n_folds, seed)
+        folds = stratified_folds(codes, self._n_parts, seed)
         found = self._vote(
             data, codes, np.eye(n_classes)[codes], members, folds, score_classes(codes), seed
         )
@@ -247,8 +223,9 @@ class MetricVoteRegressor(RegressorMixin, MetricVoteBase):
         "bins" are :class:`MLKR` with such a map, "linear" is one with a matrix, and "matches" is an
         :class:`NCARegressor` with a network.  "auto" is all of them, but "periodic" up to 50
         columns and 150,000 entries.
-    n_folds : int, default=5
-        Number of folds, each with an even share of small and large numbers.
+    n_folds : int or "auto", default="auto"
+        Number of folds, each with an even share of small and large numbers; "auto" as in
+        :class:`MetricVote`.
     scaling : {"auto", "robust", "standard", "global", None}, default="auto"
         Scaling of the columns for the members that have names, as in :class:`MetricVote`.
     rule : {"kernel", "knn"}, default="kernel"
@@ -288,7 +265,7 @@ class MetricVoteRegressor(RegressorMixin, MetricVoteBase):
         self,
         members: str | Sequence[Any] = "auto",
         *,
-        n_folds: int = 5,
+        n_folds: int | str = "auto",
         scaling: str | None = "auto",
         rule: str = "kernel",
         n_neighbors: int | str = 5,
@@ -344,7 +321,7 @@ class MetricVoteRegressor(RegressorMixin, MetricVoteBase):
         numbers = Numbers(values, weight)
         data = Data(X, numbers)
         members = self._chosen_members(data, 0)
-        folds = even_folds(np.lexsort(values.T), self.n_folds, seed)
+        folds = even_folds(np.lexsort(values.T), self._n_parts, seed)
         score = score_numbers(values, weight)
         outcome = self._vote(data, given, values, members, folds, score, seed)
         self._model = VoteRegressionModel(outcome.Z, numbers, self.n_neighbors, outcome.ballots)

@@ -189,19 +189,20 @@ class Vote:
         self._kernels: dict[int, Kernel] = {}
 
     def run(self, n_members: int, seed: int, n_jobs: int | None, deadline: float | None) -> Outcome:
-        """All members learn on two folds, and the better half of them on the others.
+        """All members learn on one fold, and the better half of them on the others.
 
         After the ``deadline``, on the clock of ``_clock.now``, no further fold is begun.  After
         Ctrl-C the maps vote that have been learnt, if each member has one.
         """
-        workers = Workers(min(jobs(n_jobs), n_members * len(self.folds)))
+        n_folds = len(self.folds)
+        workers = Workers(min(jobs(n_jobs), n_members * n_folds), ahead=n_members * n_folds)
         alive, done, began = list(range(n_members)), 0, _clock.now()
         self._ballots = {member: [] for member in alive}
-        # the first two folds at once, unless time may run out after the first
-        first = min(2, len(self.folds)) if deadline is None else 1
-        while done < len(self.folds):
-            until = first if done == 0 else max(2, done + 1) if deadline else len(self.folds)
-            until = min(until, len(self.folds))
+        while done < n_folds:
+            if done == 1:
+                alive = self._better_half(alive)
+            # all that are left at once, unless time may run out after each
+            until = n_folds if done and deadline is None else done + 1
             tasks = [(member, fold, seed) for fold in range(done, until) for member in alive]
             seconds = None
             if deadline is not None:
@@ -212,10 +213,8 @@ class Vote:
                 if not all(self._ballots[member] for member in alive):
                     raise  # some member has no map to vote with
                 return self._count(n_members, alive, interrupted=True)
-            if done < 2 <= until:
-                alive = self._better_half(alive)
             pace, done = (_clock.now() - began) / until, until
-            if deadline is not None and done < len(self.folds):
+            if deadline is not None and done < n_folds:
                 if _clock.now() + pace > deadline:
                     self.say(f"the time budget ends the vote after {done} folds")
                     break

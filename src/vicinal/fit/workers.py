@@ -26,6 +26,8 @@ class Workers:
     ----------
     threads : int
         How many tasks to work on at once.  They share the threads of the library.
+    ahead : int, default=0
+        How many tasks may be taken besides, while an earlier one is not done.
 
     Attributes
     ----------
@@ -33,8 +35,8 @@ class Workers:
         Whether what is being worked on is no longer wanted.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads, self.stopping = threads, False
+    def __init__(self, threads: int, ahead: int = 0) -> None:
+        self.threads, self.most, self.stopping = threads, threads + ahead, False
         self._todo: SimpleQueue[Any]
         self._events: SimpleQueue[Any]
 
@@ -60,7 +62,7 @@ class Workers:
         try:
             more = True
             while True:
-                while more and open_tasks + len(done) < self.threads:
+                while more and open_tasks < self.threads and open_tasks + len(done) < self.most:
                     try:
                         task = next(left)
                     except StopIteration:
