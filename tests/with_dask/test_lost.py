@@ -151,6 +151,7 @@ def test_a_cluster_without_workers_is_told_of(mortal, expected, monkeypatch):
 class Kills(threading.Thread):
     """Kills workers of a cluster at random times, until it is told to stop.
 
+    Not faster than a new one can compute a task, which needs some seconds.
     Only those that have joined.  A nanny of distributed gives up after some of them, with no fit at
     all: `scale` starts another, as adaptive clusters and batch systems do.
     """
@@ -161,7 +162,7 @@ class Kills(threading.Thread):
 
     def run(self):
         while not self.done:
-            time.sleep(self.rng.uniform(0.1, 2.0))
+            time.sleep(self.rng.uniform(1.0, 10.0))
             self.cluster.scale(2)
             joined = set(self.cluster.scheduler.workers)
             pids = [nanny.pid for nanny in self.cluster.workers.values()
