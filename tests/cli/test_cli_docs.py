@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from common.checks import needs_callbacks
 
 pytest.importorskip("pandas")
 
@@ -64,6 +65,7 @@ def test_exit_codes_are_documented():
 SLOW = ("demo", "evaluate", "embed", "report", "completion")
 
 
+@needs_callbacks
 def test_quick_examples_run(tmp_path, monkeypatch, run):
     """In the order of the page, with a table that is there from the start."""
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from common.checks import needs_callbacks
 
 pytest.importorskip("pandas")
 import pandas as pd
@@ -101,6 +102,7 @@ def test_time_budget_and_strict(iris, run, run_json):
     run("fit", "iris.csv", *QUICK, "--set", "max_iter=2")
 
 
+@needs_callbacks
 def test_checkpoint_resumes_to_the_same_bits(iris, run):
     more = ("--set", "max_iter=40", "--set", "tol=1e-9")
     run("fit", "iris.csv", *QUICK, *more, "-o", "whole.vic")

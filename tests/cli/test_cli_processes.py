@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from common.checks import needs_callbacks
 
 pytest.importorskip("click")
 pytest.importorskip("pandas")
@@ -43,6 +44,7 @@ def endless(tmp_path):
         child.communicate()
 
 
+@needs_callbacks
 def test_interrupt_keeps_the_best_model(endless, tmp_path):
     endless.send_signal(signal.SIGINT)
     out, errors = endless.communicate(timeout=120)
